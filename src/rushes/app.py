@@ -1,0 +1,311 @@
+"""The composition root, and Rushes as a library: one object owns database, queue and workers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rushes import chores, config, errors, ids, protocol, wakeup
+from rushes import clock as clocks
+from rushes.db import dialects, schema
+from rushes.db.database import Database, Tx
+from rushes.dispatch import Dispatch
+from rushes.fleet import store as fleet
+from rushes.fleet.worker import AdminState, Status
+from rushes.fleet.worker import Worker as FleetWorker
+from rushes.jobs import read_store, store, why
+from rushes.jobs.job import Job, NewJob, State
+from rushes.jobs.policy import Policy
+from rushes.jobs.queue import Enqueued, Queue, Terms
+from rushes.worker.context import JobContext
+from rushes.worker.loop import Handler, Worker
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    import sqlalchemy.orm
+
+log = logging.getLogger("rushes")
+
+# How long a handler has to end after a gentle stop before its job is given back over its head.
+STOP_SECONDS = 0.7
+
+
+class Rushes:
+    """The queue on one database. Close it, or use it in a `with` block.
+
+    Several processes may open the same PostgreSQL database. A second process on an SQLite file
+    works, too, but it must be on the same machine, its writes wait for the other's, and it hears
+    of new work by polling.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        settings: config.Settings | None = None,
+        clock: clocks.Clock | None = None,
+        migrate: bool = True,
+    ) -> None:
+        self.settings = settings or config.load()
+        self.db = Database(database_url or self.settings.database_url, clock)
+        self._handlers: dict[str, Handler] = {}
+        try:
+            if migrate:
+                schema.migrate(self.db)
+            schema.check(self.db)
+        except BaseException:
+            self.db.close()
+            raise
+        self.bell = _bell(self.db)
+        self.queue = Queue(terms(self.settings), ring=self.bell.ring, kinds=self._known_kinds)
+        self.chores = chores.Chores(
+            self.db,
+            self.queue,
+            sweep_seconds=self.settings.sweep_interval,
+            event_retention_seconds=self.settings.event_retention,
+        )
+
+    @property
+    def engine(self) -> sa.Engine:
+        """For your own transactions on the same database; pass the connection to `enqueue`."""
+        return self.db.engine
+
+    # Handlers and work
+
+    def handler(
+        self, kind: str, *, stall_seconds: float | None = None
+    ) -> Callable[[Callable[[JobContext], Any]], Callable[[JobContext], Any]]:
+        """Register the function that runs jobs of a kind."""
+
+        def register(run: Callable[[JobContext], Any]) -> Callable[[JobContext], Any]:
+            if kind in self._handlers:
+                raise errors.BadField("kind", f"{kind!r} has a handler already")
+            self._handlers[kind] = Handler(run, stall_seconds)
+            return run
+
+        return register
+
+    def worker(
+        self,
+        name: str | None = None,
+        *,
+        capabilities: Sequence[str] = (),
+        batch: int = 1,
+        worker_id: str | None = None,
+    ) -> Worker:
+        """A worker of this process, for the kinds that have handlers here."""
+        name = name or f"{socket.gethostname()}-{os.getpid()}"
+        dispatch = Dispatch(
+            self.db,
+            self.queue,
+            self.bell,
+            worker_id=worker_id or ids.new("wrk"),
+            worker_name=name,
+            poll_seconds=self.settings.poll_interval,
+        )
+        hello = protocol.Hello(
+            kinds=sorted(self._handlers),
+            capabilities=sorted(capabilities),
+            metadata={"host": socket.gethostname(), "pid": os.getpid()},
+        )
+        return Worker(
+            dispatch,
+            self._handlers,
+            hello=hello,
+            batch=batch,
+            heartbeat_seconds=self.settings.heartbeat_interval,
+        )
+
+    def run_once(self, *, capabilities: Sequence[str] = ()) -> bool:
+        """Run one waiting job here and now, if there is one. For tests and scripts."""
+        return self._one_shot(capabilities).step() > 0
+
+    def work(self, *, workers: int = 1, batch: int = 1, capabilities: Sequence[str] = ()) -> None:
+        """Work until SIGTERM or Ctrl-C; jobs in hand are then given back within a second."""
+        crew = [self.worker(batch=batch, capabilities=capabilities) for _ in range(workers)]
+        threads = [threading.Thread(target=each.run, daemon=True) for each in crew]
+        threads.append(threading.Thread(target=self.chores.run, daemon=True))
+        for thread in threads:
+            thread.start()
+        _wait_for_signal(threads[:-1])
+        for each in crew:
+            each.stop()
+        for thread in threads[:-1]:
+            thread.join(STOP_SECONDS)
+        for each in crew:
+            each.abandon()
+        self.chores.stop()
+        threads[-1].join(STOP_SECONDS)
+
+    # Jobs
+
+    def enqueue(
+        self,
+        kind: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        connection: sa.Connection | sa.orm.Session | None = None,
+        **options: Any,
+    ) -> Enqueued:
+        """Add a job; with `connection`, inside the transaction that you have open there."""
+        return self.enqueue_many([_new(kind, args, options)], connection=connection)[0]
+
+    def enqueue_many(
+        self, news: Sequence[NewJob], *, connection: sa.Connection | sa.orm.Session | None = None
+    ) -> list[Enqueued]:
+        if connection is None:
+            return self.db.run(lambda tx: self.queue.enqueue_many(tx, news))
+        with self.db.renamed():
+            tx = self.db.join(_connection_of(connection))
+            return self.queue.enqueue_many(tx, news)
+
+    def job(self, job_id: str) -> Job:
+        with self.db.read() as tx:
+            return _found(store.get(tx, job_id), job_id)
+
+    def jobs(self, **filters: Any) -> list[Job]:
+        with self.db.read() as tx:
+            return read_store.list_jobs(tx, **filters)
+
+    def executions(self, job_id: str) -> list[dict[str, Any]]:
+        with self.db.read() as tx:
+            return read_store.attempts(tx, job_id)
+
+    def cancel(self, job_id: str) -> State:
+        return self.db.run(lambda tx: self.queue.cancel(tx, job_id))
+
+    def retry(self, job_id: str) -> Enqueued:
+        return self.db.run(lambda tx: self.queue.retry(tx, job_id))
+
+    def stats(self) -> list[dict[str, Any]]:
+        with self.db.read() as tx:
+            return read_store.stats(tx)
+
+    def pause(self, kind: str = "*") -> None:
+        self.db.run(lambda tx: read_store.pause(tx, kind))
+
+    def resume(self, kind: str = "*") -> None:
+        def resume(tx: Tx) -> None:
+            read_store.resume(tx, kind)
+            tx.wake_after_commit(self.bell.ring)
+
+        self.db.run(resume)
+
+    def why(self, job_id: str) -> dict[str, Any]:
+        """What a waiting job waits for, in plain words."""
+        with self.db.read() as tx:
+            job = _found(store.get(tx, job_id), job_id)
+            parent = store.get(tx, job.parent_id) if job.parent_id else None
+            now = read_store.now(tx)
+            online = [each for each in fleet.all_workers(tx) if self._is_online(each, now)]
+            facts = why.Situation(
+                now=now,
+                position=read_store.position(tx, job) if job.state is State.QUEUED else None,
+                paused=read_store.pauses(tx),
+                online=online,
+                preferred_idle=_preferred_idle(job, online),
+                prefer_wait_ms=self.queue.terms.prefer_wait_ms,
+                parent=parent.state if parent else None,
+            )
+        return why.explain(job, facts)
+
+    def workers(self) -> list[FleetWorker]:
+        with self.db.read() as tx:
+            return fleet.all_workers(tx)
+
+    def close(self) -> None:
+        self.chores.stop()
+        self.bell.close()
+        self.db.close()
+
+    def __enter__(self) -> Rushes:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _known_kinds(self) -> list[str] | None:
+        """A process without handlers, such as one that only submits, cannot judge kinds."""
+        return list(self._handlers) or None
+
+    def _one_shot(self, capabilities: Sequence[str]) -> Worker:
+        return self.worker("run_once", capabilities=capabilities, worker_id="wrk_run_once")
+
+    def _is_online(self, worker: FleetWorker, now: int) -> bool:
+        status = worker.status(now, int(self.settings.offline_threshold * 1000))
+        return worker.state is AdminState.ENABLED and status in (Status.IDLE, Status.BUSY)
+
+
+def open(settings: config.Settings) -> Rushes:
+    """The queue of these settings, as the command line uses it: without changing the schema."""
+    return Rushes(settings=settings, migrate=False)
+
+
+def terms(settings: config.Settings) -> Terms:
+    return Terms(
+        lease_ms=int(settings.claim_duration * 1000),
+        heartbeat_ms=int(settings.heartbeat_interval * 1000),
+        attempt_timeout_ms=int(settings.attempt_timeout * 1000),
+        max_attempts=settings.max_attempts,
+        policy=Policy(settings.policy),
+        prefer_wait_ms=int(settings.prefer_wait * 1000),
+    )
+
+
+def _bell(db: Database) -> wakeup.Wakeup:
+    if db.dialect.name == "sqlite":
+        return wakeup.Local()
+    return wakeup.Postgres(db.conninfo, dialects.CHANNEL)
+
+
+def _new(kind: str, args: Mapping[str, Any] | None, options: Mapping[str, Any]) -> NewJob:
+    known = set(NewJob.__dataclass_fields__) - {"kind", "args"}
+    for name in options:
+        if name not in known:
+            raise errors.BadField(name, f"unknown; known are {', '.join(sorted(known))}")
+    return NewJob(kind=kind, args=args or {}, **options)
+
+
+def _connection_of(connection: sa.Connection | sa.orm.Session) -> sa.Connection:
+    import sqlalchemy as sa
+
+    return connection if isinstance(connection, sa.Connection) else connection.connection()
+
+
+def _found(job: Job | None, job_id: str) -> Job:
+    if job is None:
+        raise errors.NotFound(f"no job {job_id}")
+    return job
+
+
+def _preferred_idle(job: Job, online: Sequence[FleetWorker]) -> bool:
+    wishes = {need.removesuffix("?") for need in job.needs if need.endswith("?")}
+    return bool(wishes) and any(
+        worker.holds == 0 and wishes <= set(worker.capabilities) for worker in online
+    )
+
+
+def _wait_for_signal(threads: Sequence[threading.Thread]) -> None:
+    """Until SIGTERM or SIGINT, or until no worker is left; a second signal ends the process."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: object) -> None:
+        asked.set()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, ask)
+    while not asked.wait(0.2) and any(thread.is_alive() for thread in threads):
+        pass

@@ -1,0 +1,84 @@
+"""What keeps the queue healthy by itself: sweep, heal, number events, forget old ones.
+
+Every chore is idempotent guarded SQL, so any number of servers may run them; there is no leader.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+
+from rushes import errors, events
+from rushes.db.database import Database, Tx
+from rushes.jobs import beat_store
+from rushes.jobs.job import State
+from rushes.jobs.queue import SWEEP_PAGE, Queue
+
+log = logging.getLogger("rushes.chores")
+
+PRUNE_EVERY_TICKS = 360
+
+
+class Chores:
+    def __init__(
+        self,
+        db: Database,
+        queue: Queue,
+        *,
+        sweep_seconds: float = 10.0,
+        event_retention_seconds: float = 7 * 86400.0,
+    ) -> None:
+        self._db = db
+        self._queue = queue
+        self._sweep_seconds = sweep_seconds
+        self._retention_ms = int(event_retention_seconds * 1000)
+        self._stopping = threading.Event()
+        self._ticks = 0
+
+    def tick(self) -> dict[str, State]:
+        """All chores once; answers the jobs the sweep moved and where they went."""
+        moved = self._sweep()
+        self._db.run(self._queue.heal)
+        self.number_events()
+        if self._ticks % PRUNE_EVERY_TICKS == 0:
+            self._db.run(lambda tx: events.prune(tx, keep_ms=self._retention_ms))
+        self._ticks += 1
+        return moved
+
+    def number_events(self) -> int:
+        numbered = 0
+        while True:
+            batch = self._db.run(events.assign_positions)
+            numbered += batch
+            if batch < events.BATCH:
+                return numbered
+
+    def run(self) -> None:
+        """Until `stop`, every sweep interval with some jitter, whatever fails."""
+        while not self._stopping.is_set():
+            try:
+                self.tick()
+            except errors.Unavailable as error:
+                log.warning("chores: %s", error.message)
+            except Exception:
+                log.exception("chores failed")
+            self._stopping.wait(self._sweep_seconds * random.uniform(0.8, 1.2))
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _sweep(self) -> dict[str, State]:
+        if not self._db.run(self._beat):
+            return {}
+        moved: dict[str, State] = {}
+        while True:
+            page = self._db.run(self._queue.sweep)
+            moved |= page
+            if len(page) < SWEEP_PAGE:
+                return moved
+
+    def _beat(self, tx: Tx) -> bool:
+        lease_ms = self._queue.terms.lease_ms
+        beat_store.shorten_leases(tx, lease_ms=lease_ms)
+        return beat_store.beat(tx, lease_ms=lease_ms)

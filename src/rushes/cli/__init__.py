@@ -1,0 +1,82 @@
+"""The command line: one file per noun, each imported only when it is asked for.
+
+Exit codes: 0 fine, 1 doctor found a failure, 2 wrong usage or a bad setting, 3 the database cannot
+be used now, 4 no such thing or not in that state. Data goes to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import cyclopts
+
+from rushes import errors
+
+FAILED, USAGE, UNAVAILABLE, REFUSED = 1, 2, 3, 4
+EXIT_CODES = (
+    (errors.Invalid, USAGE),
+    (errors.Unavailable, UNAVAILABLE),
+    (errors.NotFound, REFUSED),
+    (errors.Conflict, REFUSED),
+)
+COMMANDS = {
+    "config": ("run", "Print the settings in effect and where each came from."),
+    "doctor": ("run", "Check the settings, the database and the queue."),
+    "jobs": ("app", "List, explain, cancel and retry jobs."),
+    "migrate": ("run", "Bring the database to the newest schema; harmless to repeat."),
+}
+EPILOGUE = (
+    "Exit codes: 0 fine, 1 doctor found a failure, 2 wrong usage or a bad setting,"
+    " 3 the database cannot be used now, 4 no such thing or not in that state."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        code = _app()(
+            arguments,
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_int_as_exit_code_else_zero",
+        )
+        sys.stdout.flush()
+    except cyclopts.CycloptsError as error:
+        return _complain(str(error), USAGE)
+    except errors.RushesError as error:
+        return _complain(error.message, _exit_code(error))
+    except BrokenPipeError:
+        # Python flushes stdout once more at the end, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return int(code)
+
+
+def _app() -> cyclopts.App:
+    app = cyclopts.App(
+        name="rushes",
+        help="Media processing whose job queue is the database you already have.",
+        help_epilogue=EPILOGUE,
+        # Markdown would cost a third of the start-up.
+        help_format="plaintext",
+        version=_version,
+    )
+    for name, (attribute, sentence) in COMMANDS.items():
+        app.command(f"rushes.cli.{name}:{attribute}", name=name, help=sentence)
+    return app
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    return f"rushes {metadata.version('rushes')}"
+
+
+def _exit_code(error: errors.RushesError) -> int:
+    return next((code for family, code in EXIT_CODES if isinstance(error, family)), FAILED)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"rushes: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,142 @@
+"""`rushes doctor`: one line per check. Changes nothing unless asked, and creates no database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import cyclopts
+
+from rushes import config, errors
+from rushes.cli import FAILED, output
+
+if TYPE_CHECKING:
+    from rushes.db.database import Database
+
+COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
+# The first SQLite that cannot lose a commit when one connection checkpoints as another writes.
+SAFE_SQLITE = (3, 51, 3)
+ROWS_SHOWN = 3
+
+Fix = Annotated[bool, output.FLAG, cyclopts.Parameter(help="First repair what can be repaired.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`rows` are those of the database that show the failure."""
+
+    status: Literal["ok", "warn", "fail"]
+    check: str
+    message: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def run(*, fix: Fix = False, json: output.Json = False) -> int:
+    checks = []
+    for check in _checks(fix):
+        checks.append(check)
+        if not json:
+            _print(check)
+    healthy = all(check.status != "fail" for check in checks)
+    if json:
+        output.print_json({"healthy": healthy, "checks": [asdict(check) for check in checks]})
+    return 0 if healthy else FAILED
+
+
+def _checks(fix: bool) -> Iterator[Check]:
+    """Stops at the first thing that the rest depends on."""
+    try:
+        settings, origins = config.load_with_origins()
+    except errors.BadSetting as error:
+        yield Check("fail", "settings", error.message)
+        return
+    set_here = sum(origin.kind != "default" for origin in origins.values())
+    yield Check(
+        "ok", "settings", f"{set_here} set, {len(origins) - set_here} left at their default"
+    )
+    try:
+        yield from _check_database(settings, fix)
+    except errors.RushesError as error:
+        yield Check("fail", "database", _with_detail(error))
+
+
+def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
+    from rushes.db import database, schema
+
+    url = database.parse_url(settings.database_url)
+    shown = config.show("database_url", settings.database_url)
+    if url.get_backend_name() == "sqlite":
+        yield _check_sqlite_library()
+        if not Path(str(url.database)).exists():
+            yield Check("fail", "database", f"{shown} does not exist: run 'rushes migrate'")
+            return
+    with closing(database.Database(settings.database_url)) as db:
+        revision = schema.current(db)
+        yield Check("ok", "database", f"{shown} answers")
+        try:
+            schema.check(db)
+        except (errors.SchemaTooOld, errors.SchemaTooNew) as error:
+            yield Check("fail", "schema", error.message)
+            return
+        yield Check("ok", "schema", f"{revision} is the newest")
+        if fix:
+            yield Check("ok", "fix", f"did all chores once; lost jobs found: {_fix(settings)}")
+        yield from _check_queue(db, settings)
+
+
+def _check_sqlite_library() -> Check:
+    if sqlite3.sqlite_version_info >= SAFE_SQLITE:
+        return Check("ok", "sqlite", f"library {sqlite3.sqlite_version}")
+    safe = ".".join(map(str, SAFE_SQLITE))
+    return Check(
+        "warn",
+        "sqlite",
+        f"library {sqlite3.sqlite_version} has the WAL-reset bug (fixed in {safe});"
+        " Rushes holds a write lock that avoids it, other programs on the file do not",
+    )
+
+
+def _check_queue(db: Database, settings: config.Settings) -> Iterator[Check]:
+    from rushes.jobs import invariants
+
+    with db.begin() as tx:
+        violations = invariants.check(
+            tx,
+            lease_ms=round(settings.claim_duration * 1000),
+            sweep_ms=round(settings.sweep_interval * 1000),
+        )
+    for found in violations:
+        named = ", ".join(_name(row) for row in found.rows[:ROWS_SHOWN])
+        more = f" and {len(found.rows) - ROWS_SHOWN} more" if len(found.rows) > ROWS_SHOWN else ""
+        where = f": {named}{more}" if named else ""
+        yield Check(
+            "fail", "queue", f"{found.invariant} is broken ({found.sentence}){where}", found.rows
+        )
+    if not violations:
+        yield Check("ok", "queue", "every invariant holds")
+
+
+def _name(row: dict[str, Any]) -> str:
+    return str(row.get("id") or " ".join(f"{column}={value}" for column, value in row.items()))
+
+
+def _fix(settings: config.Settings) -> int:
+    from rushes import app
+
+    with app.open(settings) as rushes:
+        return len(rushes.chores.tick())
+
+
+def _with_detail(error: errors.RushesError) -> str:
+    """Whoever runs doctor owns the database, and needs the driver's words."""
+    detail = " ".join(error.detail.split())
+    return str(config.hide(f"{error.message}: {detail}" if detail else error.message, "url"))
+
+
+def _print(check: Check) -> None:
+    status = output.paint(check.status.ljust(4), COLORS[check.status])
+    print(f"{status}  {check.check.ljust(8)}  {check.message}")

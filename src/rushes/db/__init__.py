@@ -1,0 +1,1 @@
+"""The database: connections, what differs between SQLite and PostgreSQL, the schema."""

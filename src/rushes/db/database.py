@@ -1,0 +1,325 @@
+"""Connections and transactions: `Database` opens them, `Tx` runs SQL in one.
+
+Verbs get a `Tx` as their first argument; only the edges open one. On PostgreSQL a verb that is one
+statement can run in autocommit (one round trip); on SQLite every write holds the file's lock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+
+from rushes import clock as clocks
+from rushes import errors
+from rushes.db import dialects
+from rushes.db.filelock import FileLock
+
+T = TypeVar("T")
+
+# Unlucky transactions of a deadlock are run again this often before the caller hears of it.
+RETRIES = 5
+# Longer than any transaction of ours by far; a pause of the machine must not look like an error.
+BUSY_SECONDS = 30
+POSTGRES_OPTIONS = {
+    "application_name": "rushes",
+    # A paused process must not hold row locks for long, nor wait for ever itself.
+    "options": "-c statement_timeout=30s -c lock_timeout=10s"
+    " -c idle_in_transaction_session_timeout=30s",
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "connect_timeout": 10,
+}
+_encode = msgspec.json.Encoder().encode
+
+
+class Tx:
+    """A transaction on one driver connection. Statements are texts of ours, never a caller's."""
+
+    def __init__(self, dialect: dialects.Dialect, cursor: Any, clock: clocks.Clock) -> None:
+        self.dialect = dialect
+        self._cursor = cursor
+        self._clock = clock
+        self._after_commit: list[Callable[[], None]] = []
+
+    def all(self, sql: str, /, given: Any = None, **params: Any) -> dialects.Rows:
+        if given is not None:
+            params["given"] = _encode(given).decode()
+        return self._execute(sql, params)
+
+    def one(self, sql: str, /, given: Any = None, **params: Any) -> dict[str, Any] | None:
+        rows = self.all(sql, given, **params)
+        return rows[0] if rows else None
+
+    def change(
+        self, sql: str, /, *then: str, returning: str = "id", given: Any = None, **params: Any
+    ) -> dialects.Rows:
+        """Change `jobs` by one guarded statement; `then` reads the rows as the table `changed`."""
+        if given is not None:
+            params["given"] = _encode(given).decode()
+        return self.dialect.change(self._execute, sql, then, returning, params)
+
+    def wake_after_commit(self, ring: Callable[[], None]) -> None:
+        if ring not in self._after_commit:
+            self._after_commit.append(ring)
+
+    def run_after_commit(self) -> None:
+        for call in self._after_commit:
+            call()
+
+    def _execute(self, sql: str, params: dialects.Params) -> dialects.Rows:
+        cursor = self._cursor
+        if self.dialect.name == "sqlite":
+            params["now"] = self._clock.now()
+        cursor.execute(self.dialect.compile(sql), params)
+        if cursor.description is None:
+            return []
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+class CallersTx(Tx):
+    """Inside a transaction that a caller has open, and commits."""
+
+    def wake_after_commit(self, ring: Callable[[], None]) -> None:
+        if self.dialect.name == "sqlite":
+            self._cursor.connection.after_commit.add(ring)
+        else:
+            self.all("SELECT pg_notify(:channel, '')", channel=dialects.CHANNEL)
+
+
+class Database:
+    """One database, by URL. Tests give a `clock`; on PostgreSQL its own clock decides instead."""
+
+    def __init__(self, url: str, clock: clocks.Clock | None = None) -> None:
+        self.url = parse_url(url)
+        self.clock = clock or clocks.SystemClock()
+        self.dialect: dialects.Dialect
+        self._lock: FileLock | None = None
+        if self.url.get_backend_name() == "sqlite":
+            self.dialect = dialects.Sqlite()
+            self._lock = FileLock(f"{self.url.database}-lock", BUSY_SECONDS)
+            self._engine = self.engine = _sqlite_engine(self.url, self._lock)
+        else:
+            self.dialect = dialects.Postgres()
+            self._engine = _postgres_engine(self.url, autocommit=True)
+            self.engine = _postgres_engine(self.url, autocommit=False)
+
+    @property
+    def conninfo(self) -> str:
+        """For connections of one's own, with the password in it."""
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    @contextmanager
+    def begin(self) -> Iterator[Tx]:
+        """All or nothing, for several statements."""
+        with self._connection() as connection:
+            tx = Tx(self.dialect, connection.cursor(), self.clock)
+            self._begin(connection)
+            try:
+                yield tx
+            except BaseException:
+                self._rollback(connection)
+                raise
+            self._commit(connection)
+        tx.run_after_commit()
+
+    @contextmanager
+    def step(self) -> Iterator[Tx]:
+        """On PostgreSQL each statement commits by itself; on SQLite the block does."""
+        if self._lock is not None:
+            with self.begin() as tx:
+                yield tx
+        else:
+            with self.read() as tx:
+                yield tx
+            tx.run_after_commit()
+
+    @contextmanager
+    def read(self) -> Iterator[Tx]:
+        with self._connection() as connection:
+            yield Tx(self.dialect, connection.cursor(), self.clock)
+
+    def run(self, verb: Callable[[Tx], T]) -> T:
+        """A verb in a transaction, run again when the database undid it because of a deadlock."""
+        return self._again(self.begin, verb)
+
+    def run_step(self, verb: Callable[[Tx], T]) -> T:
+        """The same for a verb whose statements are each complete in themselves."""
+        return self._again(self.step, verb)
+
+    def join(self, connection: sa.Connection) -> Tx:
+        """Take part in a caller's transaction; the caller commits."""
+        if not connection.in_transaction():
+            connection.begin()
+        return CallersTx(self.dialect, connection.connection.cursor(), self.clock)
+
+    def close(self) -> None:
+        self._engine.dispose()
+        self.engine.dispose()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _again(self, open_tx: Callable[[], Any], verb: Callable[[Tx], T]) -> T:
+        for _ in range(RETRIES):
+            try:
+                with open_tx() as tx:
+                    return verb(tx)
+            except Exception as error:
+                if not self.dialect.may_retry(error):
+                    raise
+        with open_tx() as tx:
+            return verb(tx)
+
+    @contextmanager
+    def renamed(self) -> Iterator[None]:
+        """The driver's errors leave in our words."""
+        try:
+            yield
+        except Exception as error:
+            cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+            ours = self.dialect.rename(cause) if isinstance(cause, Exception) else None
+            if ours is None:
+                raise
+            raise ours from error
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        with self.renamed():
+            connection = self._engine.raw_connection()
+            try:
+                yield connection
+            finally:
+                if self.dialect.is_broken(connection.driver_connection):
+                    connection.invalidate()
+                    # Its neighbours in the pool are from before the restart, too.
+                    self._engine.dispose()
+                connection.close()
+
+    def _begin(self, connection: Any) -> None:
+        if self._lock is not None:
+            connection.driver_connection.begin()
+        else:
+            connection.driver_connection.execute("BEGIN")
+
+    def _commit(self, connection: Any) -> None:
+        if self._lock is not None:
+            connection.driver_connection.commit()
+        else:
+            connection.driver_connection.execute("COMMIT")
+
+    def _rollback(self, connection: Any) -> None:
+        driver = connection.driver_connection
+        if self.dialect.is_broken(driver):
+            return
+        if self._lock is not None:
+            driver.rollback()
+        else:
+            driver.execute("ROLLBACK")
+
+
+def parse_url(url: str) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise errors.UnsupportedDatabase(
+            "the database URL cannot be read; it looks like sqlite:///rushes.db or"
+            " postgresql://user:password@host/name"
+        ) from None
+    match parsed.get_backend_name():
+        case "sqlite" if parsed.database in (None, "", ":memory:"):
+            raise errors.UnsupportedDatabase(
+                "an in-memory SQLite database cannot be shared: name a file, sqlite:///rushes.db"
+            )
+        case "sqlite":
+            return parsed.set(drivername="sqlite")
+        case "postgresql" | "postgres":
+            return parsed.set(drivername="postgresql+psycopg")
+        case other:
+            raise errors.UnsupportedDatabase(
+                f"{other} is not supported: use sqlite:///rushes.db or postgresql://…"
+            )
+
+
+class _LockedConnection(sqlite3.Connection):
+    """Holds the file's lock from BEGIN to the end of COMMIT or ROLLBACK."""
+
+    lock: FileLock
+    locked = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.after_commit: set[Callable[[], None]] = set()
+
+    def begin(self) -> None:
+        self.lock.acquire()
+        self.locked = True
+        try:
+            self.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            self._unlock()
+            raise
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        finally:
+            if not self.in_transaction:
+                self._unlock()
+        while self.after_commit:
+            self.after_commit.pop()()
+
+    def rollback(self) -> None:
+        self.after_commit.clear()
+        try:
+            super().rollback()
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self.locked:
+            self.locked = False
+            self.lock.release()
+
+
+def _sqlite_engine(url: sa.URL, lock: FileLock) -> sa.Engine:
+    arguments = {"factory": _LockedConnection, "isolation_level": None, "timeout": BUSY_SECONDS}
+    engine = sa.create_engine(
+        url, connect_args={**arguments, "check_same_thread": False}, pool_size=16, max_overflow=64
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(connection: _LockedConnection, record: object) -> None:
+        connection.lock = lock
+        connection.isolation_level = None
+        # FULL: with NORMAL the last commits may be gone after a power cut.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, _LockedConnection)
+        driver.begin()
+
+    return engine
+
+
+def _postgres_engine(url: sa.URL, *, autocommit: bool) -> sa.Engine:
+    try:
+        return sa.create_engine(
+            url,
+            connect_args=POSTGRES_OPTIONS,
+            pool_size=16,
+            max_overflow=48,
+            isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
+        )
+    except ModuleNotFoundError:
+        raise errors.UnsupportedDatabase(
+            "PostgreSQL needs its driver: pip install 'rushes[postgres]'"
+        ) from None

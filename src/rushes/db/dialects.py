@@ -1,0 +1,183 @@
+"""All that differs between SQLite and PostgreSQL: six fragments, how a change is run, error names.
+
+SQL is written once with `{now}`, `{skip_locked}`, `{for_update}`, `{changed}`, `{given:id text, …}`
+and `{each:column}`; `compile` fills these in and turns `:name` into the driver's style.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Protocol
+
+from rushes import errors
+
+# Where a PostgreSQL transaction tells waiting workers to look again.
+CHANNEL = "rushes_jobs"
+
+Params = dict[str, Any]
+Rows = list[dict[str, Any]]
+Execute = Callable[[str, Params], Rows]
+
+
+class Dialect(Protocol):
+    name: str
+
+    def compile(self, sql: str) -> str:
+        """The text to hand to the driver."""
+        ...
+
+    def change(
+        self, execute: Execute, change: str, then: tuple[str, ...], returning: str, params: Params
+    ) -> Rows:
+        """Run a change of `jobs`, then the statements that follow from the rows it `changed`."""
+        ...
+
+    def rename(self, error: Exception) -> errors.RushesError | None:
+        """The driver's error in our words, or None when it is a mistake in a statement."""
+        ...
+
+    def is_broken(self, connection: Any) -> bool:
+        """True when the driver's connection can never be used again."""
+        ...
+
+    def may_retry(self, error: Exception) -> bool:
+        """True when the database undid the whole transaction and asks to run it again."""
+        ...
+
+
+class _Given:
+    """Formats `{given:id text, n bigint}` as a SELECT over the JSON list in :given."""
+
+    def __init__(self, postgres: bool) -> None:
+        self.postgres = postgres
+
+    def __format__(self, spec: str) -> str:
+        if self.postgres:
+            return f"SELECT * FROM json_to_recordset(CAST(:given AS json)) AS given({spec})"
+        names = [column.split()[0] for column in spec.split(",")]
+        columns = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in names)
+        return f"SELECT {columns} FROM json_each(:given)"
+
+
+class _Each:
+    """Formats `{each:needs}` as a table of the words in that JSON list, in the column `value`."""
+
+    def __init__(self, postgres: bool) -> None:
+        self.postgres = postgres
+
+    def __format__(self, spec: str) -> str:
+        if self.postgres:
+            return f"json_array_elements_text(CAST({spec} AS json)) AS word(value)"
+        return f"json_each({spec}) AS word"
+
+
+class Postgres:
+    name = "postgresql"
+
+    @cache  # noqa: B019  one instance per process, a few dozen statements
+    def compile(self, sql: str) -> str:
+        text = sql.format(
+            now="rushes_now()",
+            skip_locked="FOR UPDATE SKIP LOCKED",
+            for_update="FOR UPDATE",
+            changed="changed",
+            given=_Given(True),
+            each=_Each(True),
+        )
+        return re.sub(r"(?<!:):([a-z_]\w*)", r"%(\1)s", text)
+
+    def change(
+        self, execute: Execute, change: str, then: tuple[str, ...], returning: str, params: Params
+    ) -> Rows:
+        """One statement, so that a verb with its attempts and events is one round trip."""
+        return execute(_with_changed(change, then, returning), params)
+
+    def rename(self, error: Exception) -> errors.RushesError | None:
+        import psycopg
+        from psycopg import errors as pg
+
+        match error:
+            case pg.DiskFull():
+                return errors.DiskFull("the database's disk is full", detail=str(error))
+            case pg.ReadOnlySqlTransaction():
+                return errors.ReadOnly("the database is read-only", detail=str(error))
+            case pg.LockNotAvailable() | pg.QueryCanceled():
+                return errors.DatabaseBusy("the database did not answer in time", detail=str(error))
+            case psycopg.OperationalError() | psycopg.InterfaceError():
+                return errors.DatabaseDown("the database cannot be reached", detail=str(error))
+            case _:
+                return None
+
+    def is_broken(self, connection: Any) -> bool:
+        return bool(connection.closed)
+
+    def may_retry(self, error: Exception) -> bool:
+        from psycopg import errors as pg
+
+        return isinstance(error, pg.DeadlockDetected | pg.SerializationFailure)
+
+
+class Sqlite:
+    name = "sqlite"
+
+    @cache  # noqa: B019  one instance per process, a few dozen statements
+    def compile(self, sql: str) -> str:
+        return sql.format(
+            now=":now",
+            skip_locked="",
+            for_update="",
+            changed="jobs",
+            given=_Given(False),
+            each=_Each(False),
+        )
+
+    def change(
+        self, execute: Execute, change: str, then: tuple[str, ...], returning: str, params: Params
+    ) -> Rows:
+        """SQLite has no changes inside WITH: the same texts run in turn and find the rows by id."""
+        rows = execute(f"{change} RETURNING {returning}", params)
+        if rows:
+            ids = "[" + ",".join(f'"{row["id"]}"' for row in rows) + "]"
+            for text in then:
+                execute(CHANGED_BY_ID + text, {**params, "changed": ids})
+        return rows
+
+    def rename(self, error: Exception) -> errors.RushesError | None:
+        match getattr(error, "sqlite_errorname", "").split("_")[:2]:
+            case ["SQLITE", "BUSY" | "LOCKED"]:
+                return errors.DatabaseBusy("the database is busy", detail=str(error))
+            case ["SQLITE", "FULL"]:
+                return errors.DiskFull("the database's disk is full", detail=str(error))
+            case ["SQLITE", "READONLY"]:
+                return errors.ReadOnly("the database file is read-only", detail=str(error))
+            case ["SQLITE", "CANTOPEN" | "IOERR" | "NOTADB" | "CORRUPT"]:
+                return errors.DatabaseDown("the database file cannot be used", detail=str(error))
+            case _:
+                return None
+
+    def is_broken(self, connection: Any) -> bool:
+        return False
+
+    def may_retry(self, error: Exception) -> bool:
+        return False
+
+
+CHANGED_BY_ID = """WITH changed AS (
+    SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:changed))
+) """
+
+
+@cache
+def _with_changed(change: str, then: tuple[str, ...], returning: str) -> str:
+    follow = "".join(f", then_{n} AS ({text})" for n, text in enumerate(then))
+    return f"WITH changed AS ({change} RETURNING jobs.*){follow} SELECT {returning} FROM changed"
+
+
+def is_unique_violation(error: Exception) -> bool:
+    """For callers that insert into a table with a unique key of their own."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return "UNIQUE" in str(error)
+    return type(error).__name__ == "UniqueViolation"

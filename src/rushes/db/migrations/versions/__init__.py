@@ -1,0 +1,1 @@
+"""One module per revision, named by number and subject."""

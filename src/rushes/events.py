@@ -1,0 +1,90 @@
+"""One row per change, written by the changing transaction; read in commit order without gaps.
+
+Writers never wait for each other: rows are inserted without a position, and `assign_positions`
+numbers committed rows under one lock. So a reader that has seen position n has seen all before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rushes.db.database import Tx
+
+BATCH = 10_000
+
+
+def from_changed(verb: str) -> str:
+    """The statement that tells of each row in `changed`; `verb` is SQL text of that row."""
+    return f"""
+        INSERT INTO events (at, type, media_id, job_id, worker_id, user_id, state, attempt, epoch,
+                            progress, stage, error_code)
+        SELECT {{now}},
+               CASE kind WHEN 'transcribe' THEN 'transcription' ELSE kind END || '.' || {verb},
+               media_id, id, processed_by_worker_id, user_id, state, attempt, claim_epoch,
+               progress, stage, error_code
+        FROM changed"""
+
+
+def append(tx: Tx, type: str, **facts: Any) -> None:
+    """Tell of a change that is not a job's: `media.deleted`, `worker.disabled`."""
+    tx.all(
+        """
+        INSERT INTO events (at, type, media_id, worker_id, user_id, data)
+        VALUES ({now}, :type, :media_id, :worker_id, :user_id, :data)""",
+        type=type,
+        **{"media_id": None, "worker_id": None, "user_id": None, "data": None} | facts,
+    )
+
+
+def assign_positions(tx: Tx) -> int:
+    """Number what has committed since; answers how many. Any replica may run it at any time."""
+    # The lock comes first, in a statement of its own: on PostgreSQL a statement that waited for
+    # it would still see the table as it was before the wait, and number rows twice.
+    tx.all("UPDATE event_head SET pos = pos WHERE id = 1")
+    rows = tx.all(
+        """
+        UPDATE events SET pos = fresh.pos
+        FROM (SELECT seq, (SELECT pos FROM event_head) + row_number() OVER (ORDER BY seq) AS pos
+              FROM (SELECT seq FROM events WHERE pos IS NULL ORDER BY seq LIMIT :batch) AS page
+             ) AS fresh
+        WHERE events.seq = fresh.seq AND events.pos IS NULL
+        RETURNING events.pos""",
+        batch=BATCH,
+    )
+    if rows:
+        tx.all("UPDATE event_head SET pos = :pos WHERE id = 1", pos=max(row["pos"] for row in rows))
+    return len(rows)
+
+
+def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]]:
+    return tx.all(
+        "SELECT * FROM events WHERE pos > :position ORDER BY pos LIMIT :limit",
+        position=position,
+        limit=limit,
+    )
+
+
+def head(tx: Tx) -> int:
+    row = tx.one("SELECT pos FROM event_head")
+    return int(row["pos"]) if row else 0
+
+
+def prune(tx: Tx, *, keep_ms: int) -> int:
+    """Forget the oldest positions, in order, so that what is left stays gapless."""
+    tx.all("UPDATE event_head SET pos = pos WHERE id = 1")
+    row = tx.one(
+        "SELECT max(pos) AS pos, {now} - :keep_ms AS before FROM events"
+        " WHERE pos IS NOT NULL AND pos < coalesce((SELECT min(pos) FROM events"
+        "   WHERE pos IS NOT NULL AND at >= {now} - :keep_ms), 9000000000000000000)",
+        keep_ms=keep_ms,
+    )
+    if row is None or row["pos"] is None:
+        return 0
+    gone = tx.all("DELETE FROM events WHERE pos <= :pos RETURNING pos", pos=row["pos"])
+    tx.all("UPDATE event_head SET pruned_pos = :pos, pruned_before = :before WHERE id = 1", **row)
+    return len(gone)
+
+
+def types(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return [row["type"] for row in rows]

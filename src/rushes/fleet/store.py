@@ -1,0 +1,80 @@
+"""The SQL of workers: registering, being seen, being told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushes import errors, events
+from rushes.db.database import Tx
+from rushes.fleet.worker import AdminState, Worker, encode_limited
+
+HOLDS = """(SELECT count(*) FROM jobs
+    WHERE state = 'processing' AND claimed_by = workers.id) AS holds"""
+
+
+def register(tx: Tx, id: str, name: str) -> None:
+    """A worker that exists but has never been seen."""
+    tx.all(
+        """
+        INSERT INTO workers (id, name, kinds, capabilities, metadata, registered_at)
+        VALUES (:id, :name, '[]', '[]', '{{}}', {now})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name""",
+        id=id,
+        name=name,
+    )
+
+
+def hello(
+    tx: Tx,
+    id: str,
+    *,
+    kinds: Sequence[str],
+    capabilities: Sequence[str],
+    metadata: Mapping[str, Any],
+) -> None:
+    """What the worker says it can do, each time it starts."""
+    row = tx.one(
+        """
+        UPDATE workers SET kinds = :kinds, capabilities = :capabilities, metadata = :metadata,
+            last_seen_at = {now}
+        WHERE id = :id RETURNING id""",
+        id=id,
+        kinds=encode_limited("kinds", sorted(set(kinds))),
+        capabilities=encode_limited("capabilities", sorted(set(capabilities))),
+        metadata=encode_limited("metadata", metadata),
+    )
+    if row is None:
+        raise errors.NotFound(f"no worker {id}")
+    events.append(tx, "worker.online", worker_id=id)
+
+
+def seen(tx: Tx, id: str) -> AdminState:
+    """Note a sign of life; answers what the admin has said."""
+    row = tx.one("UPDATE workers SET last_seen_at = {now} WHERE id = :id RETURNING state", id=id)
+    if row is None:
+        raise errors.NotFound(f"no worker {id}")
+    return AdminState(row["state"])
+
+
+def set_state(tx: Tx, id: str, state: AdminState) -> None:
+    row = tx.one(
+        """
+        UPDATE workers SET state = :state, state_changed_at = {now}
+        WHERE id = :id RETURNING id""",
+        id=id,
+        state=state,
+    )
+    if row is None:
+        raise errors.NotFound(f"no worker {id}")
+    events.append(tx, f"worker.{state}", worker_id=id)
+
+
+def get(tx: Tx, id: str) -> Worker | None:
+    row = tx.one(f"SELECT workers.*, {HOLDS} FROM workers WHERE id = :id", id=id)
+    return Worker.from_row(row) if row else None
+
+
+def all_workers(tx: Tx) -> list[Worker]:
+    rows = tx.all(f"SELECT workers.*, {HOLDS} FROM workers ORDER BY registered_at, id")
+    return [Worker.from_row(row) for row in rows]

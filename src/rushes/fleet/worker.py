@@ -1,0 +1,69 @@
+"""A worker as people see it. Liveness, activity and the admin's word are separate facts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from rushes import errors
+
+LIMIT_BYTES = 10 * 1024
+
+
+class AdminState(StrEnum):
+    ENABLED = "enabled"
+    DRAINING = "draining"
+    DISABLED = "disabled"
+
+
+class Status(StrEnum):
+    ACTIVE = "active"
+    IDLE = "idle"
+    BUSY = "busy"
+    OFFLINE = "offline"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    id: str
+    name: str
+    state: AdminState
+    kinds: list[str]
+    capabilities: list[str]
+    metadata: dict[str, Any]
+    registered_at: int
+    last_seen_at: int | None
+    holds: int
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Worker:
+        values = {name: row[name] for name in cls.__dataclass_fields__}
+        for name in ("kinds", "capabilities", "metadata"):
+            values[name] = msgspec.json.decode(values[name])
+        values["state"] = AdminState(values["state"])
+        return cls(**values)
+
+    def status(self, now: int, offline_after_ms: int) -> Status:
+        if self.state is AdminState.DISABLED:
+            return Status.DISABLED
+        if self.last_seen_at is None:
+            return Status.ACTIVE
+        if now - self.last_seen_at > offline_after_ms:
+            return Status.OFFLINE
+        return Status.BUSY if self.holds else Status.IDLE
+
+    def could_take(self, kind: str, needs: list[str]) -> bool:
+        hard = {need for need in needs if not need.endswith("?")}
+        return kind in self.kinds and hard <= set(self.capabilities)
+
+
+def encode_limited(field: str, value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    if len(text) > LIMIT_BYTES:
+        raise errors.BadField(field, "must be at most 10 KB of JSON")
+    return text

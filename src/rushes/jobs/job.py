@@ -1,0 +1,201 @@
+"""What a job is, as plain frozen data, and what may be asked of the queue. No rules, no SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import msgspec
+
+from rushes import errors
+
+ARGS_LIMIT_BYTES = 64 * 1024
+NEEDS_LIMIT = 32
+WORD = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
+NEED = re.compile(WORD.pattern + r"\??")
+
+
+class State(StrEnum):
+    BLOCKED = "blocked"
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+LIVE = frozenset({State.BLOCKED, State.QUEUED, State.PROCESSING})
+TERMINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELED})
+
+
+class Priority(IntEnum):
+    """Stored as a number so that it sorts; people and the API say the word."""
+
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+class ErrorClass(StrEnum):
+    PERMANENT = "permanent"
+    TRANSIENT = "transient"
+    RESOURCE = "resource"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended. `released` and `deferred` give the attempt back."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    LOST = "lost"
+    STALLED = "stalled"
+    CANCELED = "canceled"
+    RELEASED = "released"
+    DEFERRED = "deferred"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A request to enqueue. Checked whole before anything is written."""
+
+    kind: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    media_id: str | None = None
+    user_id: str = ""
+    priority: str = "normal"
+    needs: Iterable[str] = ()
+    dedupe_key: str | None = None
+    parent_id: str | None = None
+    run_at: int | None = None
+    delay_seconds: float = 0
+    max_attempts: int | None = None
+    timeout_seconds: float | None = None
+    retry_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One row of `jobs`, as the API shows it."""
+
+    id: str
+    kind: str
+    media_id: str | None
+    user_id: str
+    state: State
+    priority: Priority
+    args: dict[str, Any]
+    needs: list[str]
+    dedupe_key: str | None
+    parent_id: str | None
+    retry_of: str | None
+    created_at: int
+    queued_at: int | None
+    run_at: int
+    started_at: int | None
+    completed_at: int | None
+    failed_at: int | None
+    canceled_at: int | None
+    progress: float
+    stage: str | None
+    attempt: int
+    max_attempts: int
+    claims: int
+    losses: int
+    claim_id: str | None
+    claim_epoch: int
+    claimed_by: str | None
+    claimed_at: int | None
+    claim_expires_at: int | None
+    timeout_ms: int | None
+    deadline_at: int | None
+    cancel_requested_at: int | None
+    checkpoint: Any
+    result: Any
+    engine_id: str | None
+    processed_by_worker_id: str | None
+    processed_by_worker_name: str | None
+    error_code: str | None
+    last_error: str | None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Job:
+        values = {name: row[name] for name in cls.__dataclass_fields__}
+        for name in ("args", "needs", "checkpoint", "result"):
+            values[name] = decode(values[name])
+        values["state"] = State(values["state"])
+        values["priority"] = Priority(values["priority"])
+        return cls(**values)
+
+
+def decode(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)
+
+
+def encode(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def lane_of(priority: Priority, kind: str, needs: Iterable[str]) -> str:
+    """Jobs of one lane are alike to the scheduler: only their age tells them apart."""
+    return f"{priority} {kind} {' '.join(sorted(needs))}".rstrip()
+
+
+def check(new: NewJob, *, kinds: Iterable[str] | None = None) -> None:
+    """Raise BadField for the first value that can never work. `kinds`: the known ones, if known."""
+    _check_kind(new.kind, kinds)
+    _check_needs(new.needs)
+    if new.priority.upper() not in Priority.__members__:
+        raise errors.BadField("priority", "must be high, normal or low")
+    for name in ("user_id", "dedupe_key", "media_id", "parent_id"):
+        value = getattr(new, name)
+        if value is not None and (len(value) > 512 or "\0" in value):
+            raise errors.BadField(name, "must be text of at most 512 characters")
+    _check_numbers(new)
+
+
+def encode_args(args: Mapping[str, Any]) -> str:
+    """The arguments as JSON text; BadField when they are none, or larger than 64 KB."""
+    try:
+        text = encode(dict(args))
+    except (TypeError, ValueError) as error:
+        raise errors.BadField("args", f"must be JSON: {error}") from None
+    if len(text.encode()) > ARGS_LIMIT_BYTES:
+        raise errors.BadField("args", "must be at most 64 KB of JSON")
+    if "\\u0000" in text:
+        raise errors.BadField("args", "must not contain NUL characters")
+    return text
+
+
+def _check_kind(kind: str, kinds: Iterable[str] | None) -> None:
+    if not WORD.fullmatch(kind):
+        raise errors.BadField("kind", "must be a word of a-z, 0-9, _ . : - (at most 64)")
+    if kinds is not None and kind not in kinds:
+        known = ", ".join(sorted(kinds)) or "none"
+        raise errors.BadField("kind", f"no handler for {kind!r}; known kinds: {known}")
+
+
+def _check_needs(needs: Iterable[str]) -> None:
+    words = list(needs)
+    if isinstance(needs, str) or len(words) > NEEDS_LIMIT:
+        raise errors.BadField("needs", f"must be a list of at most {NEEDS_LIMIT} words")
+    for word in words:
+        if not NEED.fullmatch(word):
+            raise errors.BadField("needs", f"{word!r} is not a word of a-z, 0-9, _ . : -")
+
+
+def _check_numbers(new: NewJob) -> None:
+    if new.run_at is not None and new.run_at < 0:
+        raise errors.BadField("run_at", "must not be negative")
+    if not 0 <= new.delay_seconds <= 10 * 365 * 86400:
+        raise errors.BadField("delay_seconds", "must be between 0 and ten years")
+    if new.max_attempts is not None and not 1 <= new.max_attempts <= 100:
+        raise errors.BadField("max_attempts", "must be between 1 and 100")
+    if new.timeout_seconds is not None and not 0 < new.timeout_seconds <= 7 * 86400:
+        raise errors.BadField("timeout_seconds", "must be more than 0 and at most seven days")

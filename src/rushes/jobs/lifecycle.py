@@ -1,0 +1,145 @@
+"""What a failure, a loss, a release or a cancel means for a job. Pure: no clock, no SQL.
+
+Each function takes the facts of the guarded row and answers a `Next`, which `store.settle` writes
+under the same guard.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rushes.jobs.job import ErrorClass, Outcome, State
+
+# Bounds what no attempt counts: releases and deferrals.
+MAX_CLAIMS = 25
+# A job that took its worker down three times in a row is poison, whatever attempts are left.
+MAX_LOSSES = 3
+BACKOFF_FLOOR_MS = 1_000
+BACKOFF_BASE_MS = 10_000
+BACKOFF_CAP_MS = 3_600_000
+
+# What may happen to a job in each state; everything else changes nothing and says why.
+EVENTS: dict[State, frozenset[str]] = {
+    State.BLOCKED: frozenset({"cancel", "unblock"}),
+    State.QUEUED: frozenset({"claim", "cancel"}),
+    State.PROCESSING: frozenset(
+        {"heartbeat", "progress", "complete", "fail", "release", "cancel", "sweep"}
+    ),
+    State.COMPLETED: frozenset({"retry"}),
+    State.FAILED: frozenset({"retry"}),
+    State.CANCELED: frozenset({"retry"}),
+}
+
+Uniform = Callable[[float, float], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the decision depends on, read from the guarded row."""
+
+    attempt: int
+    max_attempts: int
+    claims: int
+    losses: int
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """Where the job goes, when it may run again, and how its attempt is closed."""
+
+    state: State
+    outcome: Outcome
+    delay_ms: int = 0
+    attempt: int
+    losses: int
+    error_code: str | None = None
+
+
+def after_failure(
+    job: Facts, error: ErrorClass, code: str, uniform: Uniform = random.uniform
+) -> Next:
+    if job.cancel_requested:
+        return _canceled(job)
+    if error is ErrorClass.RESOURCE:
+        return _again(
+            job,
+            Outcome.DEFERRED,
+            attempt=job.attempt - 1,
+            delay_ms=backoff_ms(job.claims, uniform),
+            code=code,
+        )
+    if error is ErrorClass.PERMANENT or job.attempt >= job.max_attempts:
+        return Next(
+            state=State.FAILED,
+            outcome=Outcome.FAILED,
+            attempt=job.attempt,
+            losses=0,
+            error_code=code,
+        )
+    return _again(
+        job,
+        Outcome.FAILED,
+        attempt=job.attempt,
+        delay_ms=backoff_ms(job.attempt, uniform),
+        code=code,
+    )
+
+
+def after_release(job: Facts) -> Next:
+    if job.cancel_requested:
+        return _canceled(job)
+    return _again(job, Outcome.RELEASED, attempt=job.attempt - 1, delay_ms=0, code=None)
+
+
+def after_loss(job: Facts, *, stalled: bool, uniform: Uniform = random.uniform) -> Next:
+    """The lease ran out (`lost`), or the attempt's deadline passed (`stalled`)."""
+    outcome = Outcome.STALLED if stalled else Outcome.LOST
+    losses = job.losses + 1
+    if job.cancel_requested:
+        return _canceled(job, outcome)
+    if losses >= MAX_LOSSES:
+        code: str | None = "poison"
+    elif job.attempt >= job.max_attempts or job.claims >= MAX_CLAIMS:
+        code = "attempts_exhausted"
+    else:
+        code = None
+    return Next(
+        state=State.QUEUED if code is None else State.FAILED,
+        outcome=outcome,
+        delay_ms=backoff_ms(job.attempt, uniform) if code is None else 0,
+        attempt=job.attempt,
+        losses=losses,
+        error_code=code or ("deadline_passed" if stalled else "worker_lost"),
+    )
+
+
+def backoff_ms(n: int, uniform: Uniform = random.uniform) -> int:
+    """Random between 1 s and min(1 h, 10 s · 2ⁿ), so that failures of one cause spread out."""
+    highest = min(BACKOFF_CAP_MS, BACKOFF_BASE_MS * 2 ** min(n, 20))
+    return int(uniform(BACKOFF_FLOOR_MS, highest))
+
+
+def _again(job: Facts, outcome: Outcome, *, attempt: int, delay_ms: int, code: str | None) -> Next:
+    if job.claims >= MAX_CLAIMS:
+        return Next(
+            state=State.FAILED,
+            outcome=outcome,
+            attempt=attempt,
+            losses=0,
+            error_code=code or "too_many_claims",
+        )
+    return Next(
+        state=State.QUEUED,
+        outcome=outcome,
+        delay_ms=delay_ms,
+        attempt=attempt,
+        losses=0,
+        error_code=code,
+    )
+
+
+def _canceled(job: Facts, outcome: Outcome = Outcome.CANCELED) -> Next:
+    return Next(state=State.CANCELED, outcome=outcome, attempt=job.attempt, losses=job.losses)

@@ -1,0 +1,395 @@
+"""The verbs of the queue. Each takes a transaction and leaves committing to its caller.
+
+`lifecycle` and `policy` decide, `store` guards and writes; wake-ups are rung after the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushes import errors, ids
+from rushes.db.database import Tx
+from rushes.jobs import job as jobs
+from rushes.jobs import lifecycle, policy, store
+from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
+from rushes.protocol import Assignment, Beat, Claim, Progress
+
+ERROR_LIMIT = 2_000
+SWEEP_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what terms jobs are held; from the settings."""
+
+    lease_ms: int = 60_000
+    heartbeat_ms: int = 15_000
+    attempt_timeout_ms: int = 6 * 3_600_000
+    max_attempts: int = 3
+    policy: policy.Policy = policy.Policy.FIFO
+    prefer_wait_ms: int = 15_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """A worker as the claim sees it."""
+
+    id: str
+    name: str
+    kinds: Sequence[str]
+    capabilities: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """`created` is false when a live job with the same key was there already."""
+
+    id: str
+    created: bool
+
+
+class Queue:
+    def __init__(
+        self,
+        terms: Terms | None = None,
+        *,
+        ring: Callable[[], None] = lambda: None,
+        kinds: Callable[[], Iterable[str] | None] = lambda: None,
+    ) -> None:
+        """`ring` wakes waiting workers after a commit; `kinds` tells the kinds that are known."""
+        self.terms = terms or Terms()
+        self._ring = ring
+        self._kinds = kinds
+
+    # Into the queue
+
+    def enqueue(self, tx: Tx, new: NewJob) -> Enqueued:
+        return self.enqueue_many(tx, [new])[0]
+
+    def enqueue_many(self, tx: Tx, news: Sequence[NewJob]) -> list[Enqueued]:
+        """One answer per request, in order. A live job with the same key is answered instead."""
+        rows = [self._row(new) for new in news]
+        self._check_references(tx, news, rows)
+        created = store.insert(tx, rows) if rows else set()
+        answers = [
+            Enqueued(row["id"], True) if row["id"] in created else self._twin(tx, row)
+            for row in rows
+        ]
+        if created:
+            tx.wake_after_commit(self._ring)
+        return answers
+
+    def retry(self, tx: Tx, job_id: str) -> Enqueued:
+        """An ended job stays ended; a new one takes its place. Twice is the same as once."""
+        old = self._get(tx, job_id)
+        if old.state not in jobs.TERMINAL:
+            raise errors.WrongState(f"the job is {old.state}: only an ended job can be retried")
+        return self.enqueue(
+            tx,
+            NewJob(
+                kind=old.kind,
+                args=old.args,
+                media_id=old.media_id,
+                user_id=old.user_id,
+                priority=old.priority.word,
+                needs=old.needs,
+                dedupe_key=old.dedupe_key,
+                max_attempts=old.max_attempts,
+                timeout_seconds=old.timeout_ms / 1000 if old.timeout_ms else None,
+                retry_of=old.id,
+            ),
+        )
+
+    # Held by a worker
+
+    def claim(self, tx: Tx, worker: Claimant, limit: int = 1) -> list[Assignment]:
+        """Up to `limit` jobs, best first. Each strand is asked once: a lost race costs nothing."""
+        taken: list[Assignment] = []
+        strands = self._strands(tx, worker)
+        share = policy.share(self.terms.policy, limit, len(strands))
+        for strand in policy.order(self.terms.policy, strands):
+            wanted = min(share, limit - len(taken))
+            if wanted == 0:
+                break
+            claim_ids = [ids.new("clm") for _ in range(wanted)]
+            rows = store.claim(tx, self._take(tx, worker, strand), claim_ids)
+            if rows and strand.user_id is not None:
+                store.take_turn(tx, strand.user_id)
+            taken += [self._assignment(row) for row in rows]
+        return taken
+
+    def heartbeat(self, tx: Tx, claims: Sequence[Claim]) -> dict[str, Beat]:
+        rows = store.renew_if_held(tx, claims, self.terms.lease_ms)
+        held = {row["id"]: Beat(True, row["cancel_requested_at"] is not None) for row in rows}
+        return {claim.job_id: held.get(claim.job_id, Beat(False)) for claim in claims}
+
+    def progress(self, tx: Tx, reports: Sequence[Progress]) -> dict[str, Beat]:
+        for report in reports:
+            if not 0 <= report.progress <= 1:
+                raise errors.BadField("progress", "must be between 0 and 1")
+        rows = [
+            {
+                "id": report.claim.job_id,
+                "claim_id": report.claim.claim_id,
+                "progress": report.progress,
+                "stage": report.stage,
+                "checkpoint": None if report.checkpoint is None else jobs.encode(report.checkpoint),
+                "engine_id": report.engine_id,
+            }
+            for report in reports
+        ]
+        held = store.progress_if_held(tx, rows, self.terms.lease_ms)
+        return {
+            id: Beat(True, held[id]) if id in held else Beat(False)
+            for id in (report.claim.job_id for report in reports)
+        }
+
+    def complete(self, tx: Tx, claim: Claim, result: Any = None) -> State:
+        """`completed`; raises ClaimLost or CancelRequested when it is not this claim's to say."""
+        if claim.job_id in self.complete_many(tx, [(claim, result)]):
+            return State.COMPLETED
+        return self._why_not_held(tx, claim, complete=True)
+
+    def complete_many(self, tx: Tx, results: Sequence[tuple[Claim, Any]]) -> set[str]:
+        """Complete what is still held; answers those ids. The rest is to be asked one by one."""
+        rows = [
+            {
+                "id": claim.job_id,
+                "claim_id": claim.claim_id,
+                "result": None if result is None else jobs.encode(result),
+            }
+            for claim, result in results
+        ]
+        completed = store.complete_if_held(tx, rows)
+        self._unblock(tx, [id for id, awaited in completed.items() if awaited])
+        return set(completed)
+
+    def fail(
+        self, tx: Tx, claim: Claim, error: ErrorClass, *, code: str = "failed", message: str = ""
+    ) -> State:
+        """Where the job went: `queued` for another try, `failed`, or `canceled`."""
+        return self._settle(
+            tx, claim, lambda job: lifecycle.after_failure(job, error, code), message
+        )
+
+    def release(self, tx: Tx, claim: Claim) -> State:
+        """Give the job back without counting the attempt."""
+        return self._settle(tx, claim, lifecycle.after_release, "")
+
+    # By people, and by itself
+
+    def cancel(self, tx: Tx, job_id: str) -> State:
+        """`canceled`, or `processing` while a worker has yet to stop."""
+        changed = self.cancel_many(tx, [job_id])
+        if job_id in changed:
+            return changed[job_id]
+        job = self._get(tx, job_id)
+        if job.state in jobs.TERMINAL and job.state is not State.CANCELED:
+            raise errors.WrongState(f"the job is {job.state} already")
+        return job.state
+
+    def cancel_many(self, tx: Tx, job_ids: Iterable[str]) -> dict[str, State]:
+        changed = store.cancel(tx, job_ids)
+        self._unblock(tx, [id for id, state in changed.items() if state is State.CANCELED])
+        return changed
+
+    def sweep(self, tx: Tx) -> dict[str, State]:
+        """End one page of attempts whose lease or deadline is over; answers where the jobs went."""
+        settlements = []
+        for row in store.lock_expired(tx, SWEEP_PAGE):
+            next = lifecycle.after_loss(_facts(row), stalled=bool(row["stalled"]))
+            settlements.append(store.Settlement(id=row["id"], claim_id=row["claim_id"], next=next))
+        if not settlements:
+            return {}
+        changed = store.settle(tx, settlements, expired=True)
+        tx.wake_after_commit(self._ring)
+        went = {each.id: each.next.state for each in settlements if each.id in changed}
+        self._unblock(tx, [id for id, state in went.items() if state in jobs.TERMINAL])
+        return went
+
+    def heal(self, tx: Tx) -> int:
+        """Free jobs that wait for a parent that has ended: an enqueue may race its parent's end."""
+        return self._unblock(tx, None)
+
+    # Inside
+
+    def _row(self, new: NewJob) -> dict[str, Any]:
+        jobs.check(new, kinds=self._kinds())
+        priority = Priority[new.priority.upper()]
+        needs = sorted(set(new.needs))
+        return {
+            "id": ids.new("job"),
+            "kind": new.kind,
+            "media_id": new.media_id,
+            "user_id": new.user_id,
+            "state": State.QUEUED,
+            "priority": priority,
+            "lane": jobs.lane_of(priority, new.kind, needs),
+            "args": jobs.encode_args(new.args),
+            "needs": jobs.encode(needs),
+            "dedupe_key": new.dedupe_key,
+            "parent_id": new.parent_id,
+            "retry_of": new.retry_of,
+            "run_at": new.run_at or 0,
+            "delay_ms": int(new.delay_seconds * 1000),
+            "max_attempts": new.max_attempts or self.terms.max_attempts,
+            "timeout_ms": None if new.timeout_seconds is None else int(new.timeout_seconds * 1000),
+        }
+
+    def _check_references(
+        self, tx: Tx, news: Sequence[NewJob], rows: Sequence[dict[str, Any]]
+    ) -> None:
+        media = {new.media_id for new in news if new.media_id is not None}
+        if media and (missing := store.missing_media(tx, media)):
+            raise errors.BadField("media_id", f"no media {missing[0]}")
+        parents = {new.parent_id for new in news if new.parent_id is not None}
+        if not parents:
+            return
+        states = store.states(tx, parents)
+        for row in rows:
+            match states.get(row["parent_id"]) if row["parent_id"] else State.COMPLETED:
+                case None:
+                    raise errors.BadField("parent_id", f"no job {row['parent_id']}")
+                case State.FAILED | State.CANCELED as state:
+                    raise errors.WrongState(f"the parent job is {state}")
+                case State.COMPLETED:
+                    pass
+                case _:
+                    row["state"] = State.BLOCKED
+
+    def _twin(self, tx: Tx, row: dict[str, Any]) -> Enqueued:
+        """The live job that kept this one out; if it has just ended, there is room again."""
+        for _ in range(10):
+            twin = store.live_twin(tx, row["dedupe_key"], row["retry_of"])
+            if twin is not None:
+                return Enqueued(twin, False)
+            if store.insert(tx, [row]):
+                tx.wake_after_commit(self._ring)
+                return Enqueued(row["id"], True)
+        raise errors.DatabaseBusy("the same job was started and ended again and again")
+
+    def _strands(self, tx: Tx, worker: Claimant) -> list[policy.Strand]:
+        fair = self.terms.policy is policy.Policy.FAIR
+        rows = store.waiting(
+            tx,
+            jobs.encode(list(worker.capabilities)),
+            jobs.encode(list(worker.kinds)),
+            by_user=fair,
+        )
+        return [
+            policy.Strand(
+                lane=row["lane"],
+                kind=row["kind"],
+                needs=tuple(jobs.decode(row["needs"])),
+                priority=row["priority"],
+                queued_at=row["queued_at"],
+                head_id=row["id"],
+                user_id=row["user_id"] if fair else None,
+                turn=row["turn"],
+            )
+            for row in rows
+        ]
+
+    def _assignment(self, row: dict[str, Any]) -> Assignment:
+        return Assignment(
+            job_id=row["id"],
+            claim_id=row["claim_id"],
+            kind=row["kind"],
+            args=jobs.decode(row["args"]),
+            media_id=row["media_id"],
+            user_id=row["user_id"],
+            epoch=row["claim_epoch"],
+            attempt=row["attempt"],
+            max_attempts=row["max_attempts"],
+            checkpoint=jobs.decode(row["checkpoint"]),
+            lease_seconds=self.terms.lease_ms / 1000,
+        )
+
+    def _take(self, tx: Tx, worker: Claimant, strand: policy.Strand) -> store.Take:
+        return store.Take(
+            lane=strand.lane,
+            kind=strand.kind,
+            user_id=strand.user_id,
+            worker_id=worker.id,
+            worker_name=worker.name,
+            delay_ms=self._courtesy_ms(tx, worker, strand),
+            lease_ms=self.terms.lease_ms,
+            timeout_ms=self.terms.attempt_timeout_ms,
+        )
+
+    def _courtesy_ms(self, tx: Tx, worker: Claimant, strand: policy.Strand) -> int:
+        """How long to leave a job to a worker that has what it prefers, if one is idle."""
+        preferred = {need.removesuffix("?") for need in strand.needs if need.endswith("?")}
+        if preferred <= set(worker.capabilities):
+            return 0
+        better = store.idle_worker_exists(
+            tx,
+            strand.kind,
+            [need.removesuffix("?") for need in strand.needs],
+            seen_within_ms=2 * self.terms.heartbeat_ms,
+            besides=worker.id,
+        )
+        return self.terms.prefer_wait_ms if better else 0
+
+    def _settle(
+        self,
+        tx: Tx,
+        claim: Claim,
+        decide: Callable[[lifecycle.Facts], lifecycle.Next],
+        message: str,
+    ) -> State:
+        row = store.lock_if_held(tx, claim)
+        if row is None:
+            return self._why_not_held(tx, claim)
+        next = decide(_facts(row))
+        settlement = store.Settlement(
+            id=claim.job_id, claim_id=claim.claim_id, next=next, error=message[:ERROR_LIMIT] or None
+        )
+        if not store.settle(tx, [settlement]):
+            raise errors.ClaimLost("the claim is not held any more")
+        if next.state is State.QUEUED:
+            tx.wake_after_commit(self._ring)
+        else:
+            self._unblock(tx, [claim.job_id])
+        return next.state
+
+    def _why_not_held(self, tx: Tx, claim: Claim, *, complete: bool = False) -> State:
+        """Repeating a report is harmless: the answer is the one the claim was given before."""
+        closed = store.closed_attempt(tx, claim)
+        said = ("succeeded",) if complete else ("failed", "deferred", "released", "canceled")
+        if closed is not None and closed["outcome"] in said:
+            return State(closed["job_state"])
+        if complete and closed is None:
+            job = store.get(tx, claim.job_id)
+            if job is not None and job.claim_id == claim.claim_id:
+                raise errors.CancelRequested("the job is being canceled: give it back")
+        raise errors.ClaimLost("the claim is not held any more")
+
+    def _unblock(self, tx: Tx, parents: Sequence[str] | None) -> int:
+        """Children first, then what waits for those that were canceled, and so on."""
+        freed = 0
+        while parents is None or parents:
+            changed = store.unblock(tx, parents)
+            if State.QUEUED in changed.values():
+                tx.wake_after_commit(self._ring)
+            freed += len(changed)
+            parents = [id for id, state in changed.items() if state is State.CANCELED]
+        return freed
+
+    def _get(self, tx: Tx, job_id: str) -> Job:
+        job = store.get(tx, job_id)
+        if job is None:
+            raise errors.NotFound(f"no job {job_id}")
+        return job
+
+
+def _facts(row: dict[str, Any]) -> lifecycle.Facts:
+    return lifecycle.Facts(
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        claims=row["claims"],
+        losses=row["losses"],
+        cancel_requested=row["cancel_requested_at"] is not None,
+    )

@@ -1,0 +1,441 @@
+"""The queue's SQL: one guarded statement per function, the same text on SQLite and PostgreSQL.
+
+A change names all it relies on; a row that does not come back was not changed. The rows that did
+change write their attempts and events in the same statement (see `Tx.change`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushes import events
+from rushes.db.database import Tx
+from rushes.jobs.job import Job, State, encode
+from rushes.jobs.lifecycle import MAX_CLAIMS, Next
+from rushes.protocol import Claim
+
+# coalesce keeps PostgreSQL from starting at the index of processing rows: it believes that there
+# are next to none of them, and would compare each with each.
+OWN = """jobs.id = given.id AND jobs.claim_id = given.claim_id
+    AND coalesce(jobs.state, '') = 'processing'"""
+LEASE_ALIVE = "jobs.claim_expires_at > {now} AND jobs.deadline_at > {now}"
+MEDIA_NOT_DELETED = "(SELECT deleted_at FROM media WHERE media.id = jobs.media_id) IS NULL"
+UNCLAIMED = """claim_id = NULL, claimed_by = NULL, claimed_at = NULL, claim_expires_at = NULL,
+    deadline_at = NULL"""
+LEASE_OVER = """(jobs.claim_expires_at IS NULL OR jobs.claim_expires_at <= {now}
+    OR jobs.deadline_at IS NULL OR jobs.deadline_at <= {now})"""
+
+ASSIGNMENT = """id, kind, media_id, user_id, args, claim_id, claim_epoch, attempt, max_attempts,
+    checkpoint, priority, queued_at"""
+
+
+def insert(tx: Tx, rows: Sequence[dict[str, Any]]) -> set[str]:
+    """Insert jobs; answers the ids that were new. The others have a live twin."""
+    changed = tx.change(
+        """
+        WITH given AS ({given:id text, kind text, media_id text, user_id text, state text,
+            priority bigint, lane text, args text, needs text, dedupe_key text, parent_id text,
+            retry_of text, run_at bigint, delay_ms bigint, max_attempts bigint, timeout_ms bigint})
+        INSERT INTO jobs (id, kind, media_id, user_id, state, priority, lane, args, needs,
+            dedupe_key, parent_id, retry_of, created_at, queued_at, run_at, max_attempts,
+            timeout_ms)
+        SELECT id, kind, media_id, user_id, state, priority, lane, args, needs, dedupe_key,
+            parent_id, retry_of, {now}, CASE state WHEN 'queued' THEN {now} END,
+            CASE WHEN run_at > {now} THEN run_at ELSE {now} + delay_ms END, max_attempts,
+            timeout_ms
+        FROM given WHERE true
+        ON CONFLICT DO NOTHING""",
+        events.from_changed("state"),
+        given=rows,
+    )
+    return {row["id"] for row in changed}
+
+
+def live_twin(tx: Tx, dedupe_key: str | None, retry_of: str | None) -> str | None:
+    row = tx.one(
+        """
+        SELECT id FROM jobs WHERE state IN ('blocked', 'queued', 'processing')
+        AND (dedupe_key = :dedupe_key OR retry_of = :retry_of)
+        ORDER BY created_at, id LIMIT 1""",
+        dedupe_key=dedupe_key,
+        retry_of=retry_of,
+    )
+    return row["id"] if row else None
+
+
+def states(tx: Tx, ids: Iterable[str]) -> dict[str, State]:
+    rows = tx.all(
+        "WITH given AS ({given:id text}) SELECT jobs.id, state FROM jobs JOIN given"
+        " ON given.id = jobs.id",
+        given=[{"id": id} for id in ids],
+    )
+    return {row["id"]: State(row["state"]) for row in rows}
+
+
+def missing_media(tx: Tx, ids: Iterable[str]) -> list[str]:
+    rows = tx.all(
+        "WITH given AS ({given:id text}) SELECT id FROM given WHERE NOT EXISTS"
+        " (SELECT 1 FROM media WHERE media.id = given.id AND deleted_at IS NULL)",
+        given=[{"id": id} for id in ids],
+    )
+    return [row["id"] for row in rows]
+
+
+WAITING_LANES = """
+    WITH RECURSIVE strand(lane, user_id) AS (
+        SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued'), ''
+        UNION ALL
+        SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued' AND lane > strand.lane), ''
+        FROM strand WHERE strand.lane IS NOT NULL
+    ), head AS (
+        SELECT (SELECT id FROM jobs
+                WHERE state = 'queued' AND jobs.lane = strand.lane AND run_at <= {now}
+                ORDER BY jobs.lane, queued_at, id LIMIT 1) AS id
+        FROM strand WHERE lane IS NOT NULL
+    )"""
+WAITING_USERS = """
+    WITH RECURSIVE strand(lane, user_id) AS (
+        SELECT * FROM (SELECT lane, user_id FROM jobs WHERE state = 'queued'
+                       ORDER BY lane, user_id LIMIT 1) AS first
+        UNION ALL
+        SELECT next.lane, next.user_id FROM strand JOIN jobs AS next ON next.id = (
+            SELECT id FROM jobs
+            WHERE state = 'queued' AND (jobs.lane, jobs.user_id) > (strand.lane, strand.user_id)
+            ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)
+    ), head AS (
+        SELECT (SELECT id FROM jobs
+                WHERE state = 'queued' AND jobs.lane = strand.lane
+                AND jobs.user_id = strand.user_id AND run_at <= {now}
+                ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1) AS id
+        FROM strand
+    )"""
+
+
+def waiting(tx: Tx, capabilities: str, kinds: str, *, by_user: bool) -> list[dict[str, Any]]:
+    """The oldest due job of each strand this worker could take. Its cost does not grow with the
+    backlog: it hops over the index from strand to strand."""
+    return tx.all(
+        (WAITING_USERS if by_user else WAITING_LANES)
+        + """
+        SELECT jobs.id, lane, kind, needs, priority, queued_at, jobs.user_id,
+            coalesce(turns.turn, 0) AS turn
+        FROM head JOIN jobs ON jobs.id = head.id
+        LEFT JOIN turns ON turns.user_id = jobs.user_id
+        WHERE kind IN (SELECT value FROM {each::kinds})
+        AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))
+        AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
+            AND value NOT IN (SELECT value FROM {each::capabilities}))""",
+        kinds=kinds,
+        capabilities=capabilities,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """Who claims, from which strand, on which terms."""
+
+    lane: str
+    kind: str
+    user_id: str | None
+    worker_id: str
+    worker_name: str
+    delay_ms: int
+    lease_ms: int
+    timeout_ms: int
+
+
+PICK = """
+    WITH picked AS MATERIALIZED (
+        SELECT id FROM jobs
+        WHERE state = 'queued' AND lane = :lane AND run_at <= {now} - :delay_ms
+        AND claims < :max_claims
+        AND EXISTS (SELECT 1 FROM workers WHERE id = :worker_id AND state = 'enabled')
+        AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind IN ('*', :kind))
+        AND """
+PICK_FIFO = PICK + MEDIA_NOT_DELETED + " ORDER BY lane, queued_at, id LIMIT :limit {skip_locked})"
+PICK_OF_USER = (
+    PICK
+    + MEDIA_NOT_DELETED
+    + " AND user_id = :user_id"
+    + " ORDER BY lane, user_id, queued_at, id LIMIT :limit {skip_locked})"
+)
+CLAIM = """
+    , numbered AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM picked),
+    given AS MATERIALIZED ({given:n bigint, claim_id text})
+    UPDATE jobs SET state = 'processing', claim_id = given.claim_id,
+        claim_epoch = claim_epoch + 1, attempt = attempt + 1, claims = claims + 1,
+        claimed_by = :worker_id, claimed_at = {now}, claim_expires_at = {now} + :lease_ms,
+        deadline_at = {now} + coalesce(timeout_ms, :timeout_ms),
+        started_at = coalesce(started_at, {now}), progress = 0, stage = NULL,
+        processed_by_worker_id = :worker_id, processed_by_worker_name = :worker_name
+    FROM numbered JOIN given ON given.n = numbered.n
+    WHERE jobs.id = numbered.id AND jobs.state = 'queued'"""
+OPEN_ATTEMPTS = """
+    INSERT INTO attempts (job_id, epoch, number, claim_id, worker_id, worker_name, started_at)
+    SELECT id, claim_epoch, attempt, claim_id, claimed_by,
+        processed_by_worker_name, claimed_at
+    FROM changed"""
+
+
+def claim(tx: Tx, take: Take, claim_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Take the oldest due jobs of a strand, as many as there are claim ids. The order of the
+    answer is the order of the queue."""
+    rows = tx.change(
+        (PICK_FIFO if take.user_id is None else PICK_OF_USER) + CLAIM,
+        OPEN_ATTEMPTS,
+        events.from_changed("'started'"),
+        returning=ASSIGNMENT,
+        given=[{"n": n, "claim_id": id} for n, id in enumerate(claim_ids, 1)],
+        limit=len(claim_ids),
+        max_claims=MAX_CLAIMS,
+        lane=take.lane,
+        kind=take.kind,
+        user_id=take.user_id,
+        worker_id=take.worker_id,
+        worker_name=take.worker_name,
+        delay_ms=take.delay_ms,
+        lease_ms=take.lease_ms,
+        timeout_ms=take.timeout_ms,
+    )
+    return sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
+
+
+def idle_worker_exists(
+    tx: Tx, kind: str, needs: Sequence[str], *, seen_within_ms: int, besides: str
+) -> bool:
+    """Is there another worker, seen lately and without work, that could take such a job at once?"""
+    row = tx.one(
+        """
+        SELECT 1 AS found FROM workers WHERE id <> :besides AND state = 'enabled'
+        AND last_seen_at > {now} - :seen_within_ms
+        AND :kind IN (SELECT value FROM {each:workers.kinds})
+        AND NOT EXISTS (SELECT 1 FROM {each::needs}
+            WHERE value NOT IN (SELECT value FROM {each:workers.capabilities}))
+        AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)
+        LIMIT 1""",
+        kind=kind,
+        needs=encode(list(needs)),
+        seen_within_ms=seen_within_ms,
+        besides=besides,
+    )
+    return row is not None
+
+
+def take_turn(tx: Tx, user_id: str) -> None:
+    tx.all(
+        """
+        INSERT INTO turns (user_id, turn)
+        VALUES (:user_id, (SELECT coalesce(max(turn), 0) + 1 FROM turns))
+        ON CONFLICT (user_id) DO UPDATE SET turn = excluded.turn""",
+        user_id=user_id,
+    )
+
+
+def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[str, Any]]:
+    return tx.all(
+        "WITH given AS ({given:id text, claim_id text})"
+        " UPDATE jobs SET claim_expires_at = {now} + :lease_ms FROM given WHERE "
+        + OWN
+        + " AND "
+        + LEASE_ALIVE
+        + " RETURNING jobs.id, jobs.cancel_requested_at",
+        given=_claims(claims),
+        lease_ms=lease_ms,
+    )
+
+
+def progress_if_held(tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int) -> dict[str, bool]:
+    """Note progress, stage and checkpoint, and renew. Answers held jobs: cancel requested?"""
+    rows = tx.change(
+        "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
+        " checkpoint text, engine_id text})"
+        " UPDATE jobs SET claim_expires_at = {now} + :lease_ms,"
+        " progress = CASE WHEN given.progress > jobs.progress THEN given.progress"
+        " ELSE jobs.progress END,"
+        " stage = coalesce(given.stage, jobs.stage),"
+        " checkpoint = coalesce(given.checkpoint, jobs.checkpoint),"
+        " engine_id = coalesce(given.engine_id, jobs.engine_id)"
+        " FROM given WHERE " + OWN + " AND " + LEASE_ALIVE,
+        events.from_changed("'progress'"),
+        returning="id, cancel_requested_at",
+        given=reports,
+        lease_ms=lease_ms,
+    )
+    return {row["id"]: row["cancel_requested_at"] is not None for row in rows}
+
+
+def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> dict[str, bool]:
+    """Answers the completed jobs: does anything wait for it? A lease that is over but not swept
+    does not matter: nobody else has the job."""
+    rows = tx.change(
+        "WITH given AS ({given:id text, claim_id text, result text})"
+        " UPDATE jobs SET state = 'completed', completed_at = {now}, progress = 1,"
+        " stage = 'completed', losses = 0, error_code = NULL, last_error = NULL,"
+        " result = given.result, "
+        + UNCLAIMED
+        + " FROM given WHERE "
+        + OWN
+        + " AND jobs.cancel_requested_at IS NULL AND "
+        + MEDIA_NOT_DELETED,
+        """
+        UPDATE attempts SET ended_at = {now}, outcome = 'succeeded', job_state = changed.state
+        FROM changed
+        WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch""",
+        events.from_changed("state"),
+        returning="""id, EXISTS (SELECT 1 FROM jobs AS child
+            WHERE child.parent_id = {changed}.id AND child.state = 'blocked') AS awaited""",
+        given=results,
+    )
+    return {row["id"]: bool(row["awaited"]) for row in rows}
+
+
+def lock_if_held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
+    return tx.one(
+        "SELECT id, claim_id, attempt, max_attempts, claims, losses, cancel_requested_at FROM jobs"
+        " WHERE id = :id AND claim_id = :claim_id AND state = 'processing' " + "{for_update}",
+        id=claim.job_id,
+        claim_id=claim.claim_id,
+    )
+
+
+def lock_expired(tx: Tx, limit: int) -> list[dict[str, Any]]:
+    """Processing jobs whose lease or deadline is over, or missing (rows of an older schema)."""
+    return tx.all(
+        "SELECT id, claim_id, attempt, max_attempts, claims, losses, cancel_requested_at,"
+        " CASE WHEN deadline_at <= {now} THEN 1 ELSE 0 END AS stalled"
+        " FROM jobs WHERE state = 'processing' AND "
+        + LEASE_OVER
+        + " ORDER BY claim_expires_at LIMIT :limit {skip_locked}",
+        limit=limit,
+    )
+
+
+SETTLE = (
+    "WITH given AS ({given:id text, claim_id text, state text, delay_ms bigint, attempt bigint,"
+    " losses bigint, error_code text, last_error text, outcome text})"
+    " UPDATE jobs SET state = given.state, run_at = {now} + given.delay_ms,"
+    " attempt = given.attempt, losses = given.losses,"
+    " queued_at = coalesce(queued_at, {now}),"
+    " failed_at = CASE given.state WHEN 'failed' THEN {now} END,"
+    " canceled_at = CASE given.state WHEN 'canceled' THEN {now} END,"
+    " error_code = coalesce(given.error_code, jobs.error_code),"
+    " last_error = coalesce(given.last_error, jobs.last_error), "
+    + UNCLAIMED
+    + " FROM given WHERE jobs.id = given.id AND jobs.state = 'processing'"
+    # Rows of an older schema may lack the claim id; the sweep still has to free them.
+    " AND coalesce(jobs.claim_id, '') = coalesce(given.claim_id, '')"
+)
+CLOSE_ATTEMPTS = (
+    " UPDATE attempts SET ended_at = {now}, outcome = given.outcome, job_state = given.state,"
+    " error_code = given.error_code, error = given.last_error"
+    " FROM changed JOIN ({given:id text, state text, error_code text, last_error text,"
+    " outcome text}) AS given ON given.id = changed.id"
+    " WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch"
+    " AND attempts.outcome IS NULL"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What `lifecycle` decided for one held job."""
+
+    id: str
+    claim_id: str | None
+    next: Next
+    error: str | None = None
+
+
+def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) -> set[str]:
+    """End attempts without success, under the guard the decision was made under."""
+    rows = tx.change(
+        SETTLE + (" AND " + LEASE_OVER if expired else ""),
+        CLOSE_ATTEMPTS,
+        events.from_changed("state"),
+        given=[
+            {
+                "id": each.id,
+                "claim_id": each.claim_id,
+                "state": each.next.state,
+                "delay_ms": each.next.delay_ms,
+                "attempt": each.next.attempt,
+                "losses": each.next.losses,
+                "error_code": each.next.error_code,
+                "last_error": each.error,
+                "outcome": each.next.outcome,
+            }
+            for each in settlements
+        ],
+    )
+    return {row["id"] for row in rows}
+
+
+def cancel(tx: Tx, ids: Iterable[str]) -> dict[str, State]:
+    """Waiting jobs end at once; processing ones are flagged. Answers those it changed."""
+    rows = tx.change(
+        """
+        WITH given AS ({given:id text})
+        UPDATE jobs SET
+            state = CASE state WHEN 'processing' THEN state ELSE 'canceled' END,
+            canceled_at = CASE state WHEN 'processing' THEN NULL ELSE {now} END,
+            cancel_requested_at = coalesce(cancel_requested_at, {now})
+        FROM given WHERE jobs.id = given.id AND state IN ('blocked', 'queued', 'processing')
+        AND (state <> 'processing' OR cancel_requested_at IS NULL)""",
+        events.from_changed("CASE state WHEN 'processing' THEN 'canceling' ELSE state END"),
+        returning="id, state",
+        given=[{"id": id} for id in ids],
+    )
+    return {row["id"]: State(row["state"]) for row in rows}
+
+
+def live_jobs_of_media(tx: Tx, media_id: str) -> list[str]:
+    rows = tx.all(
+        "SELECT id FROM jobs WHERE media_id = :media_id"
+        " AND state IN ('blocked', 'queued', 'processing')",
+        media_id=media_id,
+    )
+    return [row["id"] for row in rows]
+
+
+UNBLOCK = """
+    UPDATE jobs SET
+        state = CASE parent.state WHEN 'completed' THEN 'queued' ELSE 'canceled' END,
+        queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END,
+        canceled_at = CASE parent.state WHEN 'completed' THEN NULL ELSE {now} END,
+        error_code = CASE parent.state WHEN 'completed' THEN NULL
+            ELSE 'parent_' || parent.state END
+    FROM jobs AS parent
+    WHERE parent.id = jobs.parent_id AND jobs.state = 'blocked'
+    AND parent.state IN ('completed', 'failed', 'canceled')"""
+
+
+def unblock(tx: Tx, parents: Iterable[str] | None) -> dict[str, State]:
+    """Queue what waits for a completed parent, cancel what waits for a failed or canceled one.
+    Without `parents`, for every parent: the sweep heals what a crash or a race left behind."""
+    of_parents = " AND parent.id IN (SELECT id FROM ({given:id text}) AS given)"
+    rows = tx.change(
+        UNBLOCK if parents is None else UNBLOCK + of_parents,
+        events.from_changed("state"),
+        returning="id, state",
+        given=None if parents is None else [{"id": id} for id in parents],
+    )
+    return {row["id"]: State(row["state"]) for row in rows}
+
+
+def closed_attempt(tx: Tx, claim: Claim) -> dict[str, Any] | None:
+    return tx.one(
+        "SELECT outcome, job_state, error_code FROM attempts"
+        " WHERE job_id = :job_id AND claim_id = :claim_id AND outcome IS NOT NULL",
+        job_id=claim.job_id,
+        claim_id=claim.claim_id,
+    )
+
+
+def get(tx: Tx, id: str) -> Job | None:
+    row = tx.one("SELECT * FROM jobs WHERE id = :id", id=id)
+    return Job.from_row(row) if row else None
+
+
+def _claims(claims: Sequence[Claim]) -> list[dict[str, str]]:
+    return [{"id": claim.job_id, "claim_id": claim.claim_id} for claim in claims]

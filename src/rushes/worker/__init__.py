@@ -1,0 +1,1 @@
+"""A worker: asks for jobs, runs their handlers, reports. It has no database."""

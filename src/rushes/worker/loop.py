@@ -1,0 +1,247 @@
+"""The worker's loop: claim, run, report, in one thread; renew the leases in another.
+
+Speaks only `protocol.Coordinator`. Once a lease cannot be renewed in time the worker fences itself:
+it stops the handler and reports nothing, because somebody else may hold the job by then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from rushes import errors
+from rushes.protocol import Assignment, Claim, Coordinator, Hello, Progress
+from rushes.worker.context import JobContext, Stop
+from rushes.worker.outcome import Failure, failure_of
+
+T = TypeVar("T")
+log = logging.getLogger("rushes.worker")
+
+# Of the lease; the rest is for the tools to die before anybody else may start.
+FENCE_AT = 0.75
+# Results are reported together, but none waits longer than this for its neighbours.
+REPORT_SECONDS = 0.25
+RETRY_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """`stall_seconds`: how long `run` may go without a sign of life before its lease is let go."""
+
+    run: Callable[[JobContext], Any]
+    stall_seconds: float | None = None
+
+
+class Held:
+    """A job in this worker's hands."""
+
+    def __init__(self, assignment: Assignment, context: JobContext, asked_at: float) -> None:
+        self.assignment = assignment
+        self.context = context
+        self.renewed_at = asked_at
+
+    @property
+    def fenced(self) -> bool:
+        late = time.monotonic() - self.renewed_at > FENCE_AT * self.assignment.lease_seconds
+        return late or self.context.stop_reason is Stop.CLAIM_LOST
+
+
+class Worker:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        handlers: Mapping[str, Handler],
+        *,
+        hello: Hello,
+        batch: int = 1,
+        heartbeat_seconds: float = 15.0,
+        claim_wait_seconds: float = 30.0,
+    ) -> None:
+        """`batch`: how many jobs to claim at once; more than one only pays for tiny jobs."""
+        self._coordinator = coordinator
+        self._handlers = handlers
+        self._hello = hello
+        self._batch = batch
+        self._heartbeat_seconds = heartbeat_seconds
+        self._claim_wait_seconds = claim_wait_seconds
+        self._held: dict[str, Held] = {}
+        self._results: list[tuple[Claim, Any]] = []
+        self._results_since = 0.0
+        self._stopping = threading.Event()
+        self._drained = False
+        self._said_hello = False
+
+    def run(self) -> None:
+        """Until `stop`, or until an admin drains or disables this worker."""
+        heart = threading.Thread(target=self._beat_until_stopped, daemon=True)
+        heart.start()
+        while not self._stopping.is_set() and not self._drained:
+            try:
+                self.step(self._claim_wait_seconds)
+            except errors.Unavailable as error:
+                log.warning("cannot reach the queue: %s", error.message)
+                self._stopping.wait(RETRY_SECONDS)
+        self._stopping.set()
+        heart.join(timeout=self._heartbeat_seconds)
+
+    def step(self, wait_seconds: float = 0) -> int:
+        """Claim once, run what was claimed, report it; answers how many jobs that were."""
+        self._say_hello()
+        asked_at = time.monotonic()
+        assignments = self._coordinator.claim(self._batch, wait_seconds)
+        if wait_seconds:
+            asked_at = time.monotonic()
+        for assignment in assignments:
+            handler = self._handlers.get(assignment.kind)
+            stall = handler.stall_seconds if handler else None
+            context = JobContext(assignment, self._report_progress, stall_seconds=stall)
+            self._held[assignment.job_id] = Held(assignment, context, asked_at)
+        for assignment in assignments:
+            self._run_one(self._held[assignment.job_id])
+        self._report_results()
+        return len(assignments)
+
+    def stop(self) -> None:
+        """Claim nothing more and give back what is held."""
+        self._stopping.set()
+        self._coordinator.interrupt()
+        for held in list(self._held.values()):
+            held.context.stop(Stop.SHUTDOWN)
+
+    def abandon(self) -> None:
+        """Give back what a handler that does not listen still holds; its result will be refused."""
+        for held in list(self._held.values()):
+            held.context.stop(Stop.CLAIM_LOST)
+            self._answered(partial(self._coordinator.release, held.assignment.claim))
+
+    def beat(self) -> None:
+        """Renew what is held, once. Stalled jobs are left out, so that their lease runs out."""
+        held = [each for each in list(self._held.values()) if not each.context.stalled]
+        sent_at = time.monotonic()
+        try:
+            pulse = self._coordinator.heartbeat([each.assignment.claim for each in held])
+        except errors.Unavailable:
+            self._fence()
+            return
+        self._drained = self._drained or pulse.drain
+        for each in held:
+            beat = pulse.beats[each.assignment.job_id]
+            if not beat.held:
+                each.context.stop(Stop.CLAIM_LOST)
+            else:
+                each.renewed_at = sent_at
+                if beat.cancel:
+                    each.context.stop(Stop.CANCELED)
+        self._fence()
+
+    def _fence(self) -> None:
+        for held in list(self._held.values()):
+            if held.fenced:
+                held.context.stop(Stop.CLAIM_LOST)
+
+    def _beat_until_stopped(self) -> None:
+        """Beats go on while a stopping worker still holds something."""
+        while not self._stopping.wait(self._heartbeat_seconds) or self._held:
+            self.beat()
+            if self._stopping.is_set():
+                time.sleep(min(self._heartbeat_seconds, RETRY_SECONDS))
+
+    def _say_hello(self) -> None:
+        if not self._said_hello:
+            self._coordinator.hello(self._hello)
+            self._said_hello = True
+
+    def _run_one(self, held: Held) -> None:
+        if self._stopping.is_set():
+            held.context.stop(Stop.SHUTDOWN)
+        try:
+            held.context.raise_if_stopped()
+            result = self._handler(held).run(held.context)
+        except Exception as error:  # noqa: BLE001  whatever a handler raises ends its attempt only
+            self._report_failure(held, failure_of(error, held.context.stop_reason))
+        else:
+            self._keep_result(held, result)
+
+    def _handler(self, held: Held) -> Handler:
+        handler = self._handlers.get(held.assignment.kind)
+        if handler is None:
+            raise errors.PermanentFailure("no handler for this kind", code="no_handler")
+        return handler
+
+    def _keep_result(self, held: Held, result: Any) -> None:
+        if held.fenced:
+            self._drop(held)
+            return
+        if not self._results:
+            self._results_since = time.monotonic()
+        self._results.append((held.assignment.claim, result))
+        if time.monotonic() - self._results_since > REPORT_SECONDS:
+            self._report_results()
+
+    def _report_results(self) -> None:
+        results, self._results = self._results, []
+        fresh = [each for each in results if not self._held[each[0].job_id].fenced]
+        answers = self._answered(lambda: self._coordinator.complete(fresh)) if fresh else {}
+        for claim, _ in results:
+            held = self._held[claim.job_id]
+            answer = (answers or {}).get(claim.job_id, errors.ClaimLost.code)
+            if answer == errors.CancelRequested.code:
+                self._report_failure(held, Failure("transient", "canceled", ""))
+            else:
+                if answer == errors.ClaimLost.code:
+                    log.warning("job %s: the claim was lost, its result is dropped", claim.job_id)
+                self._drop(held)
+
+    def _report_failure(self, held: Held, failure: Failure | Stop) -> None:
+        claim = held.assignment.claim
+        if failure is Stop.SHUTDOWN:
+            self._answered(lambda: self._coordinator.release(claim), held)
+        elif isinstance(failure, Failure) and not held.fenced:
+            log.info("job %s failed: %s %s", claim.job_id, failure.code, failure.message)
+            self._answered(
+                lambda: self._coordinator.fail(
+                    claim, failure.error_class, failure.code, failure.message
+                ),
+                held,
+            )
+        self._drop(held)
+
+    def _answered(self, call: Callable[[], T], held: Held | None = None) -> T | None:
+        """Repeat a report until there is an answer; None when the claim is gone."""
+        give_up_at = time.monotonic() + self._patience()
+        while time.monotonic() < give_up_at and not (held and held.fenced):
+            try:
+                return call()
+            except errors.Conflict:
+                return None
+            except errors.Unavailable as error:
+                log.warning("cannot report: %s", error.message)
+                time.sleep(RETRY_SECONDS)
+        return None
+
+    def _patience(self) -> float:
+        leases = [held.assignment.lease_seconds for held in list(self._held.values())]
+        return FENCE_AT * max(leases, default=0)
+
+    def _report_progress(self, progress: Progress) -> None:
+        held = self._held.get(progress.claim.job_id)
+        sent_at = time.monotonic()
+        try:
+            beat = self._coordinator.progress([progress])[progress.claim.job_id]
+        except errors.Unavailable:
+            self._fence()
+            return
+        if held is not None and beat.held:
+            held.renewed_at = sent_at
+        if held is not None and not beat.held:
+            held.context.stop(Stop.CLAIM_LOST)
+        elif held is not None and beat.cancel:
+            held.context.stop(Stop.CANCELED)
+
+    def _drop(self, held: Held) -> None:
+        self._held.pop(held.assignment.job_id, None)

@@ -1,0 +1,51 @@
+"""What an exception of a handler means for its job, in words that may be shown to strangers."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+from dataclasses import dataclass
+
+from rushes import errors
+from rushes.worker.context import Stop
+
+log = logging.getLogger("rushes.worker")
+
+# An absolute path of two or more parts, on any system; what is behind it stays in the worker's log.
+PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.@~+-]+){2,}[/\\]?")
+MESSAGE_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    error_class: str
+    code: str
+    message: str
+
+
+def failure_of(error: Exception, stop: Stop | None) -> Failure | Stop:
+    """How to report a handler's exception; a `Stop` when there is nothing to report as failed."""
+    if stop is Stop.CLAIM_LOST or stop is Stop.SHUTDOWN:
+        return stop
+    match error:
+        case errors.Canceled():
+            return Failure("transient", "canceled", sanitize(error.message))
+        case errors.PermanentFailure():
+            return Failure("permanent", error.code or "permanent", sanitize(error.message))
+        case errors.RetryLater():
+            return Failure("resource", error.code or "resource", sanitize(error.message))
+        case MemoryError():
+            return Failure("resource", "out_of_memory", "there was not enough memory")
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return Failure("resource", "disk_full", "the disk is full")
+        case _:
+            pass
+    log.exception("a handler failed", exc_info=error)
+    return Failure("transient", "handler_error", sanitize(f"{type(error).__name__}: {error}"))
+
+
+def sanitize(text: str) -> str:
+    """One line without server paths, short enough to show."""
+    first = text.strip().splitlines()[0] if text.strip() else ""
+    return PATH.sub("…", first)[:MESSAGE_LIMIT]

