@@ -51,6 +51,20 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[worlds.Wor
     opened.close()
 
 
+@pytest.fixture
+def postgres_world() -> Iterator[worlds.World]:
+    opened = worlds.open_postgres()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def sqlite_world(tmp_path: Path) -> Iterator[worlds.World]:
+    opened = worlds.open_sqlite(tmp_path)
+    yield opened
+    opened.close()
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty database with the real clock, for whole processes."""

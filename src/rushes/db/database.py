@@ -6,7 +6,9 @@ statement can run in autocommit (one round trip); on SQLite every write holds th
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -166,13 +168,14 @@ class Database:
             self._lock.close()
 
     def _again(self, open_tx: Callable[[], Any], verb: Callable[[Tx], T]) -> T:
-        for _ in range(RETRIES):
+        for attempt in range(RETRIES):
             try:
                 with open_tx() as tx:
                     return verb(tx)
-            except Exception as error:
+            except errors.DatabaseBusy as error:
                 if not self.dialect.may_retry(error):
                     raise
+            time.sleep(random.uniform(0, 0.01 * 2**attempt))
         with open_tx() as tx:
             return verb(tx)
 

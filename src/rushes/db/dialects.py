@@ -44,7 +44,7 @@ class Dialect(Protocol):
         ...
 
     def may_retry(self, error: Exception) -> bool:
-        """True when the database undid the whole transaction and asks to run it again."""
+        """True for an error of ours that says: all was undone, run the transaction again."""
         ...
 
 
@@ -100,6 +100,8 @@ class Postgres:
         from psycopg import errors as pg
 
         match error:
+            case pg.DeadlockDetected() | pg.SerializationFailure():
+                return errors.DatabaseBusy("transactions stood in each other's way")
             case pg.DiskFull():
                 return errors.DiskFull("the database's disk is full", detail=str(error))
             case pg.ReadOnlySqlTransaction():
@@ -117,7 +119,7 @@ class Postgres:
     def may_retry(self, error: Exception) -> bool:
         from psycopg import errors as pg
 
-        return isinstance(error, pg.DeadlockDetected | pg.SerializationFailure)
+        return isinstance(error.__cause__, pg.DeadlockDetected | pg.SerializationFailure)
 
 
 class Sqlite:

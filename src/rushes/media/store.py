@@ -45,6 +45,14 @@ def open_version(tx: Tx, id: str, *, media_id: str, job_id: str, claim_id: str) 
     )
 
 
+def lock_media_of_job(tx: Tx, job_id: str) -> None:
+    tx.all(
+        "SELECT id FROM media WHERE id = (SELECT media_id FROM jobs WHERE id = :job_id)"
+        " {for_update}",
+        job_id=job_id,
+    )
+
+
 def publish(tx: Tx, claim_id: str) -> str | None:
     """Make the version that this claim built the current one. Only in the transaction that
     completes the claim's job; answers the version, or None when the claim built none."""

@@ -1,0 +1,56 @@
+"""The claim walks its partial index on both databases, however long the backlog is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rushes.db.database import Tx
+from rushes.jobs.job import NewJob
+from world import World
+
+
+@pytest.fixture
+def plans(world: World, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """What the database means to do for each statement of one claim."""
+    news = [NewJob(kind="noop", user_id=f"u{n % 7}") for n in range(3_000)]
+    world.run(lambda tx: world.queue.enqueue_many(tx, news))
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    found: dict[str, list[str]] = {}
+    execute = Tx._execute
+    sqlite = world.db.dialect.name == "sqlite"
+
+    def explain(tx: Tx, sql: str, params: dict[str, Any]) -> Any:
+        if "jobs" in sql and "INSERT" not in sql.split("(")[0]:
+            prefix = "EXPLAIN QUERY PLAN " if sqlite else "EXPLAIN "
+            rows = execute(tx, prefix + sql, dict(params))
+            found[sql] = [str(row["detail" if sqlite else "QUERY PLAN"]) for row in rows]
+        return execute(tx, sql, params)
+
+    worker = world.worker()
+    monkeypatch.setattr(Tx, "_execute", explain)
+    assert world.claim_all(worker)
+    return found
+
+
+def test_looking_and_claiming_use_the_index_of_queued_jobs(plans: dict[str, list[str]]) -> None:
+    looking = [plan for sql, plan in plans.items() if "RECURSIVE" in sql]
+    claiming = [plan for sql, plan in plans.items() if "picked" in sql]
+    assert len(looking) == len(claiming) == 1
+    for plan in looking + claiming:
+        text = "\n".join(plan)
+        assert "jobs_queued" in text
+        assert "Seq Scan on jobs" not in text
+        assert not [line for line in plan if line.startswith("SCAN jobs")]
+
+
+def test_claiming_does_not_sort_the_backlog(plans: dict[str, list[str]]) -> None:
+    [plan] = [plan for sql, plan in plans.items() if "picked" in sql]
+    text = "\n".join(plan)
+    before_lock = text.split("LockRows")[-1].split("CTE")[0] if "LockRows" in text else ""
+    assert "Sort" not in before_lock.split("->  Hash")[0].split("WindowAgg")[0]
+    sorts = [n for n, line in enumerate(plan) if "TEMP B-TREE" in line]
+    picks = [n for n, line in enumerate(plan) if "jobs_queued" in line]
+    assert not sorts or min(picks) < min(sorts)

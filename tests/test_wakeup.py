@@ -1,0 +1,136 @@
+"""Hints: a waiting claim is answered when a job comes, not when the poll does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+import world as worlds
+from rushes import Rushes, config, wakeup
+from rushes.protocol import Hello
+
+FOREVER = 3_600.0
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> config.Settings:
+    """A poll so slow that only a hint can explain an answer."""
+    return config.load({"RUSHES_POLL_INTERVAL": "60", "RUSHES_DATA_DIR": str(tmp_path)})
+
+
+@pytest.fixture
+def rushes(database_url: str, settings: config.Settings) -> Iterator[Rushes]:
+    with Rushes(database_url, settings=settings) as opened:
+        opened.handler("noop")(lambda job: None)
+        yield opened
+
+
+def waiting_claim(rushes: Rushes) -> tuple[threading.Thread, list[str]]:
+    """A claim that has looked once, found nothing, and waits."""
+    looked = threading.Event()
+    found: list[str] = []
+    bell = rushes.bell
+    real_wait = bell.wait
+
+    def wait(mark: int, timeout_seconds: float) -> bool:
+        looked.set()
+        return real_wait(mark, timeout_seconds)
+
+    bell.wait = wait  # type: ignore[method-assign]
+    coordinator = rushes.worker()._coordinator
+    coordinator.hello(Hello(kinds=["noop"]))
+    thread = threading.Thread(
+        target=lambda: found.extend(each.job_id for each in coordinator.claim(1, 30))
+    )
+    thread.start()
+    assert looked.wait(10)
+    return thread, found
+
+
+def test_a_job_of_the_same_process_wakes_a_waiting_claim(rushes: Rushes) -> None:
+    thread, found = waiting_claim(rushes)
+    job = rushes.enqueue("noop")
+    thread.join(20)
+    assert found == [job.id]
+
+
+def test_a_job_inside_a_callers_transaction_wakes_with_its_commit(rushes: Rushes) -> None:
+    thread, found = waiting_claim(rushes)
+    with rushes.engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE mine (id integer)"))
+        job = rushes.enqueue("noop", connection=connection)
+        assert found == []
+    thread.join(20)
+    assert found == [job.id]
+
+
+def test_a_job_of_another_process_wakes_by_notify(settings: config.Settings) -> None:
+    with (
+        worlds.postgres_database() as url,
+        Rushes(url, settings=settings) as here,
+        Rushes(url, settings=settings) as there,
+    ):
+        here.handler("noop")(lambda job: None)
+        thread, found = waiting_claim(here)
+        job = there.enqueue("noop")
+        thread.join(20)
+        assert found == [job.id]
+
+
+def test_resuming_a_paused_queue_wakes(rushes: Rushes) -> None:
+    rushes.pause()
+    job = rushes.enqueue("noop")
+    thread, found = waiting_claim(rushes)
+    rushes.resume()
+    thread.join(20)
+    assert found == [job.id]
+
+
+def test_a_ring_between_looking_and_waiting_is_not_missed() -> None:
+    bell = wakeup.Local()
+    mark = bell.mark()
+    bell.ring()
+    assert bell.wait(mark, FOREVER)
+    assert not bell.wait(bell.mark(), 0)
+
+
+def test_the_listener_comes_back_after_its_connection_was_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wakeup, "RECONNECT_SECONDS", 0.01)
+    with worlds.postgres_database() as url:
+        conninfo = url.replace("+psycopg", "")
+        bell = wakeup.Postgres(conninfo, "rushes_jobs")
+        mark = bell.mark()
+        assert bell.wait(mark, 20)
+        mark = bell.mark()
+        with psycopg.connect(conninfo, autocommit=True) as admin:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+            )
+        assert bell.wait(mark, 20)
+        bell.close()
+
+
+def test_what_was_rung_is_told_before_closing(settings: config.Settings) -> None:
+    with worlds.postgres_database() as url:
+        conninfo = url.replace("+psycopg", "")
+        with psycopg.connect(conninfo, autocommit=True) as listener:
+            listener.execute("LISTEN rushes_jobs")
+            bell = wakeup.Postgres(conninfo, "rushes_jobs")
+            bell.ring()
+            bell.close()
+            assert len(list(listener.notifies(timeout=10, stop_after=1))) == 1
+
+
+def test_waiting_ends_with_the_time() -> None:
+    started = time.monotonic()
+    assert not wakeup.Local().wait(0, 0.01)
+    assert time.monotonic() - started < FOREVER

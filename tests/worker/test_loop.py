@@ -1,0 +1,348 @@
+"""The worker's loop against a scripted coordinator: lost leases, cancels, stops, crashes."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from rushes import errors
+from rushes.protocol import Assignment, Beat, Claim, Hello, Progress, Pulse
+from rushes.worker import loop
+from rushes.worker.context import JobContext, Stop
+from rushes.worker.loop import Handler, Worker
+from rushes.worker.outcome import sanitize
+
+
+class Script:
+    """A coordinator that says what the test wants and remembers what it was told."""
+
+    def __init__(self, *assignments: Assignment) -> None:
+        self.assignments = list(assignments)
+        self.told: list[tuple[str, ...]] = []
+        self.beats: dict[str, Beat] = {}
+        self.answers: dict[str, str] = {}
+        self.outages = 0
+        self.drain = False
+
+    def hello(self, hello: Hello) -> None:
+        self.told.append(("hello", *hello.kinds))
+
+    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        taken, self.assignments = self.assignments[:limit], self.assignments[limit:]
+        return taken
+
+    def heartbeat(self, claims: Sequence[Claim]) -> Pulse:
+        self._outage()
+        beats = {each.job_id: self.beats.get(each.job_id, Beat(True)) for each in claims}
+        self.told.append(("heartbeat", *beats))
+        return Pulse(beats, self.drain)
+
+    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
+        self._outage()
+        [report] = reports
+        id = report.claim.job_id
+        self.told.append(("progress", id, str(report.progress)))
+        return {id: self.beats.get(id, Beat(True))}
+
+    def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
+        self._outage()
+        self.told.append(("complete", *[claim.job_id for claim, _ in results]))
+        return {claim.job_id: self.answers.get(claim.job_id, "completed") for claim, _ in results}
+
+    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
+        self._outage()
+        self.told.append(("fail", claim.job_id, error_class, code, message))
+        return "queued"
+
+    def release(self, claim: Claim) -> str:
+        self._outage()
+        self.told.append(("release", claim.job_id))
+        return "queued"
+
+    def interrupt(self) -> None:
+        self.told.append(("interrupt",))
+
+    def _outage(self) -> None:
+        if self.outages:
+            self.outages -= 1
+            raise errors.DatabaseDown("away")
+
+
+def job(id: str = "job_1", *, kind: str = "noop", lease: float = 60) -> Assignment:
+    return Assignment(
+        job_id=id,
+        claim_id=f"clm_{id}",
+        kind=kind,
+        args={},
+        media_id=None,
+        user_id="",
+        epoch=1,
+        attempt=1,
+        max_attempts=3,
+        checkpoint=None,
+        lease_seconds=lease,
+    )
+
+
+def worker(script: Script, run: Callable[[JobContext], Any], **options: Any) -> Worker:
+    stall = options.pop("stall_seconds", None)
+    return Worker(script, {"noop": Handler(run, stall)}, hello=Hello(kinds=["noop"]), **options)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "RETRY_SECONDS", 0.001)
+
+
+def test_a_job_is_run_and_completed() -> None:
+    script = Script(job())
+    assert worker(script, lambda job: {"done": True}).step() == 1
+    assert script.told == [("hello", "noop"), ("complete", "job_1")]
+
+
+def test_a_batch_is_completed_together() -> None:
+    script = Script(job("a"), job("b"), job("c"))
+    assert worker(script, lambda job: None, batch=3).step() == 3
+    assert script.told[1:] == [("complete", "a", "b", "c")]
+
+
+def test_the_worker_says_hello_once() -> None:
+    script = Script(job("a"), job("b"))
+    crew = worker(script, lambda job: None)
+    while crew.step():
+        pass
+    assert script.told.count(("hello", "noop")) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (errors.PermanentFailure("corrupt", code="bad_source"), ("permanent", "bad_source")),
+        (errors.RetryLater("engine busy"), ("resource", "resource")),
+        (MemoryError(), ("resource", "out_of_memory")),
+        (OSError(errno.ENOSPC, "No space left"), ("resource", "disk_full")),
+        (ValueError("cannot open /srv/media/secret/a.mp4"), ("transient", "handler_error")),
+    ],
+)
+def test_what_a_handler_raises_decides_how_the_attempt_ends(
+    error: Exception, told: tuple[str, str]
+) -> None:
+    def raises(job: JobContext) -> None:
+        raise error
+
+    script = Script(job())
+    worker(script, raises).step()
+    [report] = [each for each in script.told if each[0] == "fail"]
+    assert report[2:4] == told
+    assert "/srv" not in report[4]
+
+
+def test_a_failure_does_not_keep_its_neighbours_from_completing() -> None:
+    def run(job: JobContext) -> None:
+        if job.job_id == "b":
+            raise RuntimeError
+
+    script = Script(job("a"), job("b"), job("c"))
+    worker(script, run, batch=3).step()
+    assert script.told[1][:2] == ("fail", "b")
+    assert script.told[2] == ("complete", "a", "c")
+
+
+def test_a_kind_without_handler_fails_for_good() -> None:
+    script = Script(job(kind="unknown"))
+    worker(script, lambda job: None).step()
+    assert script.told[1][:4] == ("fail", "job_1", "permanent", "no_handler")
+
+
+def test_progress_is_reported_and_a_lost_claim_stops_the_handler() -> None:
+    reached = []
+
+    def run(job: JobContext) -> None:
+        job.progress(0.2, "probe")
+        script.beats["job_1"] = Beat(False)
+        job.progress(0.4)
+        reached.append("the end")
+
+    script = Script(job())
+    worker(script, run).step()
+    assert reached == []
+    assert [each[0] for each in script.told] == ["hello", "progress", "progress"]
+
+
+def test_a_cancel_heard_with_progress_is_acknowledged() -> None:
+    script = Script(job())
+    script.beats["job_1"] = Beat(True, cancel=True)
+    worker(script, lambda job: job.progress(0.5)).step()
+    assert script.told[-1][:4] == ("fail", "job_1", "transient", "canceled")
+
+
+def test_a_cancel_that_came_while_completing_is_acknowledged() -> None:
+    script = Script(job())
+    script.answers["job_1"] = "cancel_requested"
+    worker(script, lambda job: None).step()
+    assert [each[0] for each in script.told] == ["hello", "complete", "fail"]
+
+
+def test_a_heartbeat_renews_and_tells_of_cancel_loss_and_drain() -> None:
+    heard: list[Stop | None] = []
+
+    def run(job: JobContext) -> None:
+        crew.beat()
+        heard.append(job.stop_reason)
+        script.beats[job.job_id] = Beat(True, cancel=True)
+        crew.beat()
+        heard.append(job.stop_reason)
+        script.beats[job.job_id] = Beat(False)
+        crew.beat()
+        heard.append(job.stop_reason)
+
+    script = Script(job())
+    crew = worker(script, run)
+    crew.step()
+    assert heard == [None, Stop.CANCELED, Stop.CLAIM_LOST]
+    assert not [each for each in script.told if each[0] in ("complete", "fail", "release")]
+
+
+def test_a_worker_that_cannot_renew_in_time_fences_itself() -> None:
+    def run(job: JobContext) -> None:
+        script.outages = 10**9
+        while not job.stopping:
+            crew.beat()
+        assert job.stop_reason is Stop.CLAIM_LOST
+
+    script = Script(job(lease=0.05))
+    crew = worker(script, run)
+    crew.step()
+    assert not [each for each in script.told if each[0] in ("complete", "fail", "release")]
+
+
+def test_a_result_that_comes_too_late_is_not_reported() -> None:
+    script = Script(job(lease=0.001))
+    worker(script, lambda job: job.wait(0.01)).step()
+    assert [each[0] for each in script.told] == ["hello"]
+
+
+def test_a_stalled_job_is_left_out_of_the_heartbeat() -> None:
+    def run(job: JobContext) -> None:
+        crew.beat()
+        job.wait(0.02)
+        crew.beat()
+        job.alive()
+        crew.beat()
+
+    script = Script(job())
+    crew = worker(script, run, stall_seconds=0.01)
+    crew.step()
+    beats = [each for each in script.told if each[0] == "heartbeat"]
+    assert beats == [("heartbeat", "job_1"), ("heartbeat",), ("heartbeat", "job_1")]
+
+
+def test_reports_are_repeated_until_there_is_an_answer() -> None:
+    script = Script(job())
+    crew = worker(script, lambda job: setattr(script, "outages", 3))
+    crew.step()
+    assert script.told[-1] == ("complete", "job_1")
+
+
+def test_a_refused_report_is_not_repeated() -> None:
+    calls = []
+
+    class Refusing(Script):
+        def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
+            calls.append(claim.job_id)
+            raise errors.ClaimLost("gone")
+
+    def run(job: JobContext) -> None:
+        raise RuntimeError
+
+    worker(Refusing(job()), run).step()
+    assert calls == ["job_1"]
+
+
+def test_a_gentle_stop_gives_back_what_runs_and_what_was_not_started() -> None:
+    def run(job: JobContext) -> None:
+        crew.stop()
+        job.wait(60)
+
+    script = Script(job("a"), job("b"))
+    crew = worker(script, run, batch=2)
+    crew.run()
+    assert ("release", "a") in script.told
+    assert ("release", "b") in script.told
+    assert not [each for each in script.told if each[0] == "fail"]
+
+
+def test_a_handler_that_does_not_listen_loses_its_job_and_its_result_is_dropped() -> None:
+    def run(job: JobContext) -> None:
+        crew.stop()
+        crew.abandon()
+
+    script = Script(job())
+    crew = worker(script, run)
+    crew.run()
+    assert ("release", "job_1") in script.told
+    assert not [each for each in script.told if each[0] == "complete"]
+
+
+def test_a_drained_worker_claims_nothing_more() -> None:
+    script = Script(job("a"), job("b"))
+    script.drain = True
+    crew = worker(script, lambda job: crew.beat())
+    crew.run()
+    assert [each.job_id for each in script.assignments] == ["b"]
+    assert script.told[-1] == ("complete", "a")
+
+
+def test_the_loop_survives_an_outage_of_the_queue() -> None:
+    class Away(Script):
+        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+            if self.outages:
+                self.outages -= 1
+                raise errors.DatabaseDown("away")
+            return super().claim(limit, wait_seconds)
+
+    script = Away(job())
+    script.outages = 2
+    crew = worker(script, lambda job: crew.stop())
+    crew.run()
+    assert ("complete", "job_1") in script.told
+
+
+def test_a_waiting_claim_is_interrupted_by_stop() -> None:
+    waiting = threading.Event()
+    freed = threading.Event()
+
+    class Waiting(Script):
+        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+            waiting.set()
+            assert freed.wait(10)
+            return []
+
+        def interrupt(self) -> None:
+            freed.set()
+
+    crew = worker(Waiting(), lambda job: None)
+    thread = threading.Thread(target=crew.run)
+    thread.start()
+    assert waiting.wait(10)
+    crew.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cannot read /var/lib/rushes/a.mp4: gone", "cannot read …: gone"),
+        (r"no C:\Users\me\a.mp4", "no …"),
+        ("first line\nTraceback /etc/passwd", "first line"),
+        ("1/2 done and/or not", "1/2 done and/or not"),
+        ("", ""),
+    ],
+)
+def test_messages_for_strangers_have_no_paths_and_one_line(text: str, shown: str) -> None:
+    assert sanitize(text) == shown
