@@ -40,3 +40,29 @@ fmt: $(READY)
 
 clean:
 	rm -rf .venv .venv-bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Longer than `make test`: wrong versions of Rushes that the suite has to notice.
+mutants: $(READY)
+	$(BIN)/python tests/mutants/run.py
+
+soak: $(READY)
+	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
+
+bench: bench-queue
+
+bench-queue: $(BENCH_READY)
+	.venv-bench/bin/python benchmarks/queue.py
+
+$(BENCH_READY): requirements-bench.txt pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+# Hashed requirements without index hosts; works with plain pip.
+LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate \
+	--python-version 3.11
+lock:
+	$(LOCK) --extra postgres --extra redis -o requirements.txt
+	$(LOCK) --extra postgres --extra redis --group dev -o requirements-dev.txt
+	$(LOCK) --extra postgres --group bench -o requirements-bench.txt

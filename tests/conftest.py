@@ -18,7 +18,7 @@ _directory: list[tempfile.TemporaryDirectory[str]] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     """Once per run, before the parallel workers start; they inherit the addresses."""
-    if hasattr(config, "workerinput") or config.option.collectonly:
+    if hasattr(config, "workerinput") or "RUSHES_TEST_POSTGRES" in os.environ:
         return
     directory = tempfile.TemporaryDirectory(prefix="rushes-tests-", ignore_cleanup_errors=True)
     _directory.append(directory)

@@ -53,6 +53,8 @@ class Rushes:
         migrate: bool = True,
     ) -> None:
         self.settings = settings or config.load()
+        if self.settings.queue_mode != "database":
+            raise errors.BadSetting("RUSHES_QUEUE_MODE: only database works in this version")
         self.db = Database(database_url or self.settings.database_url, clock)
         self._handlers: dict[str, Handler] = {}
         try:

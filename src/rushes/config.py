@@ -40,6 +40,21 @@ def _seconds(description: str, lowest: float, highest: float) -> msgspec.Meta:
     return msgspec.Meta(ge=lowest, le=highest, description=description, extra={"duration": True})
 
 
+def _later(
+    description: str,
+    *,
+    ge: float | None = None,
+    le: float | None = None,
+    pattern: str | None = None,
+    **extra: Any,
+) -> msgspec.Meta:
+    """A setting of a part that is still to be built: its name and bounds are fixed already."""
+    extra["later"] = True
+    if pattern is not None:
+        return msgspec.Meta(pattern=pattern, description=description, extra=extra)
+    return msgspec.Meta(ge=ge, le=le, description=description, extra=extra)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Durations are seconds. `extra` marks what is secret: all of it, or the password in a URL."""
 
@@ -101,19 +116,89 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        msgspec.Meta(description="The least important messages that are still logged."),
-    ] = "info"
-    log_format: Annotated[
-        Literal["auto", "console", "json"],
-        msgspec.Meta(description="How logs look; auto is console on a terminal, json elsewhere."),
+    storage_url: Annotated[
+        str,
+        _later(
+            "Where media and what is made of them are kept.",
+            pattern=r"^(file|s3)://.",
+            secret="url",
+            default="file://DATA_DIR/storage",
+            expected="a URL such as file:///srv/rushes or s3://bucket/prefix",
+        ),
+    ] = ""
+    keep_completed_qualities: Annotated[
+        bool, _later("Whether a new attempt adopts the finished qualities of the last.")
+    ] = True
+    cleanup_partial_on_failure: Annotated[
+        bool, _later("Whether what a failed job left behind is removed.")
+    ] = True
+    redis_url: Annotated[
+        str, _later("The Redis for faster hints.", pattern=r"^(|rediss?://.+)$", secret="url")
+    ] = ""
+    queue_mode: Annotated[
+        Literal["database", "redis", "hybrid"],
+        _later("How waiting workers hear of work; the claim always goes through the database."),
+    ] = "database"
+    redis_pool_size: Annotated[
+        int, _later("How many connections to Redis are kept.", ge=1, le=1000)
+    ] = 10
+    alert_webhook_url: Annotated[
+        str, _later("Where alerts are sent.", pattern=r"^(|https?://.+)$", secret="whole")
+    ] = ""
+    alert_rate_limit: Annotated[
+        float, _later("How long alerts of one type are held together.", ge=0, le=DAY, duration=True)
+    ] = 300.0
+    alert_webhook_timeout: Annotated[
+        float, _later("How long a receiver of alerts may take.", ge=0.1, le=300, duration=True)
+    ] = 10.0
+    engine: Annotated[
+        str, _later("The speech engine.", pattern=r"^[a-z][a-z0-9_-]*$", expected="a name")
+    ] = "local"
+    engine_cache_dir: Annotated[
+        Path | None, _later("Where models are kept.", default="DATA_DIR/models", expected="a path")
+    ] = None
+    engine_device: Annotated[
+        Literal["auto", "cpu", "cuda"], _later("What the speech engine runs on.")
     ] = "auto"
+    engine_threads: Annotated[
+        int, _later("Threads of the speech engine; 0 means as many as cores.", ge=0, le=1024)
+    ] = 0
+    engine_max_loaded: Annotated[int, _later("How many models stay in memory.", ge=1, le=100)] = 2
+    engine_auto_download: Annotated[
+        bool, _later("Whether a missing model is downloaded when a job needs it.")
+    ] = True
+    transcription_workers: Annotated[
+        int, _later("Transcription workers inside the server.", ge=0, le=1000)
+    ] = 1
+    transcode_workers: Annotated[
+        int, _later("Transcoding workers inside the server.", ge=0, le=1000)
+    ] = 1
+    admin_secret: Annotated[str, _later("Lets scripts register workers.", secret="whole")] = ""
+    admin_token: Annotated[
+        str, _later("A first admin API token, for automation.", secret="whole")
+    ] = ""
+    host: Annotated[str, _later("The address the server listens on.")] = "127.0.0.1"
+    port: Annotated[int, _later("The port the server listens on.", ge=0, le=65535)] = 8484
+    base_url: Annotated[
+        str,
+        _later(
+            "The server's address as people see it.",
+            pattern=r"^(|https?://.+)$",
+            default="http://HOST:PORT",
+            expected="a URL such as https://rushes.example.org",
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
-        if not self.database_url:
-            url = f"sqlite:///{self.data_dir / 'rushes.db'}"
-            msgspec.structs.force_setattr(self, "database_url", url)
+        derived = {
+            "database_url": f"sqlite:///{self.data_dir / 'rushes.db'}",
+            "storage_url": f"file://{self.data_dir.absolute() / 'storage'}",
+            "engine_cache_dir": self.data_dir / "models",
+            "base_url": f"http://{self.host}:{self.port}",
+        }
+        for name, value in derived.items():
+            if not getattr(self, name):
+                msgspec.structs.force_setattr(self, name, value)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={show(name, getattr(self, name))}" for name in FIELDS)
@@ -168,7 +253,7 @@ def hide(value: Any, secret: str | None) -> Any:
     """`secret` as a field is marked: None, "whole", or "url" for the password inside a URL."""
     if secret == "url":
         return PASSWORD_OPTION.sub(rf"\1{HIDDEN}", PASSWORD.sub(rf"\1:{HIDDEN}@", str(value)))
-    return value if secret is None else HIDDEN
+    return HIDDEN if secret and value else value
 
 
 def format_seconds(seconds: float) -> str:
@@ -222,7 +307,7 @@ class Field:
 
     @property
     def is_duration(self) -> bool:
-        return "duration" in (self.meta.extra or {})
+        return bool((self.meta.extra or {}).get("duration"))
 
     @property
     def shown_default(self) -> str:
@@ -231,7 +316,8 @@ class Field:
 
     @property
     def sentence(self) -> str:
-        return f"{self.meta.description} Must be {self.expected}."
+        later = " Not used yet." if (self.meta.extra or {}).get("later") else ""
+        return f"{self.meta.description} Must be {self.expected}.{later}"
 
     @property
     def expected(self) -> str:
@@ -245,6 +331,8 @@ class Field:
             return f"a duration from {format_seconds(low)} to {format_seconds(high)}"
         if kind is int:
             return f"a whole number from {low} to {high}"
+        if kind is bool:
+            return "true or false"
         if choices := typing.get_args(kind):
             return f"{', '.join(choices[:-1])} or {choices[-1]}"
         return "a path" if kind is Path else "text"

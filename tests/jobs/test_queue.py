@@ -85,6 +85,12 @@ def test_a_job_is_not_claimed_before_its_time(world: World) -> None:
     world.check()
 
 
+def test_a_batch_takes_only_what_is_due(world: World) -> None:
+    due = world.enqueue()
+    world.enqueue(delay_seconds=1)
+    assert [each.job_id for each in world.claim_all(limit=2)] == [due]
+
+
 def test_a_rolled_back_enqueue_leaves_nothing_and_wakes_nobody(world: World) -> None:
     def enqueue_and_fail(tx: Tx) -> None:
         world.queue.enqueue(tx, NewJob(kind="noop"))
@@ -710,7 +716,17 @@ def test_a_clock_that_jumps_back_does_not_keep_a_lost_job_for_ever(world: World)
     assert job_id in world.live(150)
 
 
-def test_rows_without_claim_or_lease_from_an_older_schema_are_freed(world: World) -> None:
+@pytest.mark.parametrize(
+    "missing",
+    [
+        ["claim_expires_at"],
+        ["deadline_at"],
+        ["claim_id", "claimed_by", "claimed_at", "claim_expires_at", "deadline_at", "started_at"],
+    ],
+)
+def test_rows_without_claim_or_lease_from_an_older_schema_are_freed(
+    world: World, missing: list[str]
+) -> None:
     job_id = world.enqueue()
     world.claim()
     with world.db.begin() as tx:
@@ -720,11 +736,8 @@ def test_rows_without_claim_or_lease_from_an_older_schema_are_freed(world: World
         else:
             tx.all("PRAGMA ignore_check_constraints = ON")
             restore = "PRAGMA ignore_check_constraints = OFF"
-        tx.all(
-            "UPDATE jobs SET claim_id = NULL, claimed_by = NULL, claimed_at = NULL,"
-            " claim_expires_at = NULL, deadline_at = NULL, started_at = NULL WHERE id = :id",
-            id=job_id,
-        )
+        nothing = ", ".join(f"{column} = NULL" for column in missing)
+        tx.all(f"UPDATE jobs SET {nothing} WHERE id = :id", id=job_id)
         try:
             assert world.queue.sweep(tx) == {job_id: State.QUEUED}
         finally:

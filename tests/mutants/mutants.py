@@ -1,0 +1,371 @@
+"""Wrong versions of Rushes, each one small mistake away from the right one.
+
+Each is (name, file, right text, wrong text, …more pairs). The suite must notice every one of them;
+`run.py` applies them one at a time and lists any that survive.
+"""
+
+from __future__ import annotations
+
+STORE = "jobs/store.py"
+LIFE = "jobs/lifecycle.py"
+QUEUE = "jobs/queue.py"
+SCHEMA = "db/migrations/versions/0001_queue.py"
+LOOP = "worker/loop.py"
+EVENTS = "events.py"
+
+Mutant = tuple[str, ...]
+
+MUTANTS: list[Mutant] = [
+    # The fence
+    ("reports_without_claim", STORE, "given.id AND jobs.claim_id = given.claim_id\n", "given.id\n"),
+    (
+        "settle_without_claim",
+        STORE,
+        "WHERE id = :id AND claim_id = :claim_id AND state = 'processing' ",
+        "WHERE id = :id AND state = 'processing' ",
+        " AND coalesce(jobs.claim_id, '') = coalesce(given.claim_id, '')",
+        "",
+    ),
+    ("claim_keeps_epoch", STORE, "claim_epoch = claim_epoch + 1", "claim_epoch = claim_epoch"),
+    ("claim_does_not_count", STORE, "attempt = attempt + 1, claims", "attempt = attempt, claims"),
+    ("claims_not_counted", STORE, "claims = claims + 1", "claims = claims"),
+    ("claim_id_by_lane", STORE, "claim_id = given.claim_id,\n", "claim_id = 'clm_' || lane,\n"),
+    # Time
+    (
+        "lease_alive_at_its_end",
+        STORE,
+        "claim_expires_at > {now} AND",
+        "claim_expires_at >= {now} AND",
+    ),
+    ("renew_after_deadline", STORE, "> {now} AND jobs.deadline_at > {now}", "> {now}"),
+    (
+        "renew_dead_lease",
+        STORE,
+        'LEASE_ALIVE = "jobs.claim_expires_at > {now} AND jobs.deadline_at > {now}"',
+        'LEASE_ALIVE = "jobs.deadline_at > {now}"',
+    ),
+    ("lease_over_too_late", STORE, "claim_expires_at <= {now}\n", "claim_expires_at < {now}\n"),
+    ("sweep_ignores_missing_lease", STORE, "(jobs.claim_expires_at IS NULL OR jobs", "(jobs"),
+    ("sweep_ignores_deadline", STORE, " OR jobs.deadline_at <= {now})", ")"),
+    ("sweep_takes_live_leases", STORE, 'LEASE_OVER = """(', 'LEASE_OVER = """(true OR '),
+    (
+        "heartbeat_does_not_extend",
+        STORE,
+        "claim_expires_at = {now} + :lease_ms FROM given",
+        "claim_expires_at = jobs.claim_expires_at + 0 * :lease_ms FROM given",
+    ),
+    (
+        "claims_before_time",
+        STORE,
+        "lane = :lane AND run_at <= {now} - :delay_ms",
+        "lane = :lane AND :delay_ms >= 0",
+    ),
+    ("due_too_late", STORE, "run_at <= {now} - :delay_ms", "run_at < {now} - :delay_ms"),
+    ("deadline_from_default_only", STORE, "coalesce(timeout_ms, :timeout_ms)", ":timeout_ms"),
+    ("delay_forgotten", STORE, "ELSE {now} + delay_ms END", "ELSE {now} + 0 * delay_ms END"),
+    (
+        "backoff_forgotten",
+        STORE,
+        "run_at = {now} + given.delay_ms",
+        "run_at = {now} + 0 * given.delay_ms",
+    ),
+    (
+        "no_grace_after_outage",
+        "jobs/beat_store.py",
+        "THEN {now} + :lease_ms ELSE",
+        "THEN {now} + 0 * :lease_ms ELSE",
+    ),
+    (
+        "grace_for_ever",
+        "jobs/beat_store.py",
+        "beat_at - {now} > :gap_ms\n",
+        "true OR beat_at > :gap_ms\n",
+    ),
+    (
+        "leases_after_clock_went_back",
+        "jobs/beat_store.py",
+        "WHERE state = 'processing' AND claim_expires_at >",
+        "WHERE state = 'none' AND claim_expires_at >",
+    ),
+    # Cancel, delete, dedupe, retry
+    ("complete_ignores_cancel", STORE, "jobs.cancel_requested_at IS NULL AND ", "true AND "),
+    (
+        "complete_and_claim_ignore_deletion",
+        STORE,
+        "media.id = jobs.media_id) IS NULL",
+        "media.id = jobs.media_id AND false) IS NULL",
+    ),
+    (
+        "cancel_forgets_flag",
+        STORE,
+        "cancel_requested_at = coalesce(cancel_requested_at, {now})",
+        "cancel_requested_at = cancel_requested_at",
+    ),
+    (
+        "cancel_takes_ended_jobs",
+        STORE,
+        "jobs.id = given.id AND state IN ('blocked', 'queued', 'processing')\n",
+        "jobs.id = given.id\n",
+    ),
+    (
+        "cancel_twice_tells_twice",
+        STORE,
+        "(state <> 'processing' OR cancel_requested_at IS NULL)",
+        "true",
+    ),
+    (
+        "dedupe_forgets_processing",
+        SCHEMA,
+        "dedupe_key IS NOT NULL AND state IN ('blocked','queued','processing')",
+        "dedupe_key IS NOT NULL AND state IN ('blocked','queued')",
+    ),
+    (
+        "retry_twice_makes_two",
+        SCHEMA,
+        "CREATE UNIQUE INDEX jobs_live_retry",
+        "CREATE INDEX jobs_live_retry",
+    ),
+    (
+        "sweep_resurrects_canceled",
+        LIFE,
+        "    if job.cancel_requested:\n        return _canceled(job, outcome)\n",
+        "",
+    ),
+    (
+        "fail_ignores_cancel",
+        LIFE,
+        "    if job.cancel_requested:\n        return _canceled(job)\n    if error is ErrorClass.RESOURCE",
+        "    if error is ErrorClass.RESOURCE",
+    ),
+    (
+        "release_ignores_cancel",
+        LIFE,
+        "    if job.cancel_requested:\n        return _canceled(job)\n    return _again(job, Outcome.RELEASED",
+        "    return _again(job, Outcome.RELEASED",
+    ),
+    # Counting
+    (
+        "fail_one_attempt_too_many",
+        LIFE,
+        "PERMANENT or job.attempt >= job.max_attempts",
+        "PERMANENT or job.attempt > job.max_attempts",
+    ),
+    ("permanent_is_retried", LIFE, "error is ErrorClass.PERMANENT or ", ""),
+    (
+        "loss_one_attempt_too_many",
+        LIFE,
+        "elif job.attempt >= job.max_attempts or",
+        "elif job.attempt > job.max_attempts or",
+    ),
+    ("poison_one_too_late", LIFE, "losses >= MAX_LOSSES", "losses > MAX_LOSSES"),
+    (
+        "losses_never_reset",
+        LIFE,
+        "        losses=0,\n        error_code=code,\n    )\n\n\ndef _canceled",
+        "        losses=job.losses,\n        error_code=code,\n    )\n\n\ndef _canceled",
+    ),
+    (
+        "release_counts",
+        LIFE,
+        "Outcome.RELEASED, attempt=job.attempt - 1",
+        "Outcome.RELEASED, attempt=job.attempt",
+    ),
+    (
+        "shortage_counts",
+        LIFE,
+        "attempt=job.attempt - 1,\n            delay_ms",
+        "attempt=job.attempt,\n            delay_ms",
+    ),
+    (
+        "releases_unbounded",
+        LIFE,
+        "    if job.claims >= MAX_CLAIMS:\n        return Next(",
+        "    if job.claims > 10 * MAX_CLAIMS:\n        return Next(",
+    ),
+    ("backoff_without_jitter", LIFE, "int(uniform(BACKOFF_FLOOR_MS, highest))", "int(highest)"),
+    ("backoff_without_floor", LIFE, "BACKOFF_FLOOR_MS = 1_000", "BACKOFF_FLOOR_MS = 0"),
+    (
+        "backoff_without_cap",
+        LIFE,
+        "min(BACKOFF_CAP_MS, BACKOFF_BASE_MS",
+        "max(BACKOFF_FLOOR_MS, BACKOFF_BASE_MS",
+    ),
+    # Progress
+    (
+        "progress_goes_back",
+        STORE,
+        "CASE WHEN given.progress > jobs.progress THEN given.progress",
+        "CASE WHEN true THEN given.progress",
+    ),
+    ("checkpoint_dropped", STORE, "coalesce(given.checkpoint, jobs.checkpoint)", "jobs.checkpoint"),
+    (
+        "progress_survives_attempt",
+        STORE,
+        "{now}), progress = 0, stage = NULL",
+        "{now}), stage = NULL",
+    ),
+    # History
+    (
+        "start_untold",
+        STORE,
+        "        OPEN_ATTEMPTS,\n        events.from_changed(\"'started'\"),\n",
+        "        OPEN_ATTEMPTS,\n",
+    ),
+    (
+        "attempt_left_open",
+        STORE,
+        "outcome = 'succeeded', job_state = changed.state",
+        "outcome = attempts.outcome, ended_at = NULL",
+    ),
+    (
+        "positions_without_lock",
+        EVENTS,
+        '    tx.all("UPDATE event_head SET pos = pos WHERE id = 1")\n    rows',
+        "    rows",
+    ),
+    ("reader_sees_twice", EVENTS, "WHERE pos > :position", "WHERE pos >= :position"),
+    (
+        "prune_leaves_gap",
+        EVENTS,
+        "DELETE FROM events WHERE pos <= :pos",
+        "DELETE FROM events WHERE pos < :pos",
+    ),
+    # Who may, and in which order
+    (
+        "needs_ignored",
+        STORE,
+        'AND value NOT IN (SELECT value FROM {each::capabilities}))"""',
+        'AND value IN (SELECT value FROM {each::capabilities}) AND false)"""',
+    ),
+    (
+        "kinds_ignored",
+        STORE,
+        "WHERE kind IN (SELECT value FROM {each::kinds})",
+        "WHERE (kind IN (SELECT value FROM {each::kinds}) OR true)",
+    ),
+    ("disabled_worker_claims", STORE, "id = :worker_id AND state = 'enabled')", "id = :worker_id)"),
+    (
+        "pause_ignored",
+        STORE,
+        "FROM pauses WHERE pauses.kind IN ('*', jobs.kind))",
+        "FROM pauses WHERE pauses.kind = 'x')",
+        "FROM pauses WHERE kind IN ('*', :kind))",
+        "FROM pauses WHERE kind = :kind AND false)",
+    ),
+    (
+        "priority_ignored",
+        "jobs/policy.py",
+        "key=lambda s: (s.priority, s.queued_at, s.head_id)",
+        "key=lambda s: (s.queued_at, s.head_id)",
+    ),
+    (
+        "newest_first",
+        STORE,
+        "ORDER BY lane, queued_at, id LIMIT",
+        "ORDER BY lane DESC, queued_at DESC, id DESC LIMIT",
+    ),
+    (
+        "turns_not_taken",
+        QUEUE,
+        "                store.take_turn(tx, strand.user_id)\n",
+        "                pass\n",
+    ),
+    ("no_courtesy", QUEUE, "return self.terms.prefer_wait_ms if better else 0", "return 0"),
+    (
+        "courtesy_to_busy_workers",
+        STORE,
+        "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)\n",
+        "\n",
+    ),
+    (
+        "courtesy_to_the_gone",
+        STORE,
+        "AND last_seen_at > {now} - :seen_within_ms",
+        "AND :seen_within_ms > 0",
+    ),
+    # Parents
+    (
+        "orphans_run",
+        STORE,
+        "state = CASE parent.state WHEN 'completed' THEN 'queued' ELSE 'canceled' END,\n",
+        "state = 'queued',\n",
+        "canceled_at = CASE parent.state WHEN 'completed' THEN NULL ELSE {now} END,",
+        "",
+        "queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END",
+        "queued_at = {now}",
+    ),
+    ("children_do_not_wait", QUEUE, 'row["state"] = State.BLOCKED', 'row["state"] = State.QUEUED'),
+    (
+        "nobody_frees_children",
+        QUEUE,
+        "        self._unblock(tx, [id for id, awaited in completed.items() if awaited])\n",
+        "",
+    ),
+    # Answers
+    (
+        "repeat_is_refused",
+        QUEUE,
+        'if closed is not None and closed["outcome"] in said:',
+        "if False:",
+    ),
+    (
+        "lost_claim_hears_success",
+        QUEUE,
+        '("failed", "deferred", "released", "canceled")',
+        '("failed", "deferred", "released", "canceled", "lost")',
+    ),
+    (
+        "publishes_deleted_media",
+        "media/library.py",
+        "    store.lock_media_of_job(tx, claim.job_id)\n",
+        "",
+    ),
+    (
+        "old_version_stays_current",
+        "media/store.py",
+        '"UPDATE media SET current_version_id = :id WHERE id = :media_id"',
+        '"UPDATE media SET title = title WHERE :id = id AND id = :media_id"',
+    ),
+    (
+        "hint_before_commit",
+        "db/database.py",
+        "            self._after_commit.append(ring)\n",
+        "            ring()\n",
+    ),
+    (
+        "deadlock_is_not_retried",
+        "db/dialects.py",
+        "return isinstance(error.__cause__, pg.DeadlockDetected | pg.SerializationFailure)",
+        "return False",
+    ),
+    # The worker
+    ("no_self_fence", LOOP, "return late or self.context", "return self.context"),
+    (
+        "late_result_reported",
+        LOOP,
+        "        if held.fenced:\n            self._drop(held)\n            return\n",
+        "",
+        "if not self._held[each[0].job_id].fenced]",
+        "if each]",
+    ),
+    (
+        "refusal_is_repeated",
+        LOOP,
+        "            except errors.Conflict:\n                return None\n",
+        "            except errors.Conflict:\n                continue\n",
+    ),
+    ("stalled_jobs_are_renewed", LOOP, " if not each.context.stalled]", "]"),
+    ("stop_does_not_release", LOOP, "if failure is Stop.SHUTDOWN:", "if failure is Stop.CANCELED:"),
+    (
+        "drain_ignored",
+        LOOP,
+        "self._drained = self._drained or pulse.drain",
+        "self._drained = False",
+    ),
+    (
+        "outage_ends_the_loop",
+        LOOP,
+        '                log.warning("cannot reach the queue: %s", error.message)\n                self._stopping.wait(RETRY_SECONDS)\n',
+        "                return\n",
+    ),
+]
