@@ -57,6 +57,7 @@ class Rushes:
             raise errors.BadSetting("RUSHES_QUEUE_MODE: only database works in this version")
         self.db = Database(database_url or self.settings.database_url, clock)
         self._handlers: dict[str, Handler] = {}
+        self._one_shots: dict[tuple[str, ...], Worker] = {}
         try:
             if migrate:
                 schema.migrate(self.db)
@@ -126,7 +127,12 @@ class Rushes:
 
     def run_once(self, *, capabilities: Sequence[str] = ()) -> bool:
         """Run one waiting job here and now, if there is one. For tests and scripts."""
-        return self._one_shot(capabilities).step() > 0
+        key = tuple(sorted(capabilities))
+        if key not in self._one_shots:
+            self._one_shots[key] = self.worker(
+                "run_once", capabilities=key, worker_id=f"wrk_run_once_{'_'.join(key)}"
+            )
+        return self._one_shots[key].step() > 0
 
     def work(self, *, workers: int = 1, batch: int = 1, capabilities: Sequence[str] = ()) -> None:
         """Work until SIGTERM or Ctrl-C; jobs in hand are then given back within a second."""
@@ -240,9 +246,6 @@ class Rushes:
     def _known_kinds(self) -> list[str] | None:
         """A process without handlers, such as one that only submits, cannot judge kinds."""
         return list(self._handlers) or None
-
-    def _one_shot(self, capabilities: Sequence[str]) -> Worker:
-        return self.worker("run_once", capabilities=capabilities, worker_id="wrk_run_once")
 
     def _is_online(self, worker: FleetWorker, now: int) -> bool:
         status = worker.status(now, int(self.settings.offline_threshold * 1000))

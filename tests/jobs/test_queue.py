@@ -120,6 +120,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("media_id", {"media_id": "med_nowhere"}),
     ("dedupe_key", {"dedupe_key": "k" * 513}),
     ("user_id", {"user_id": "a\0b"}),
+    ("user_id", {"user_id": "\ud800"}),
 ]
 
 
@@ -469,6 +470,20 @@ def test_a_transient_failure_is_tried_again_later_until_the_attempts_are_used_up
     assert world.job(job_id).failed_at == world.clock.at
     assert outcomes(world, job_id) == [Outcome.FAILED, Outcome.FAILED]
     world.check()
+
+
+def test_words_of_a_handler_are_never_refused(world: World) -> None:
+    job_id = world.enqueue()
+    claim = world.claim()
+    world.progress(claim, stage="a\0b\ud800" + "x" * 200)
+    assert world.job(job_id).stage == "ab" + "x" * 96
+    world.run(
+        lambda tx: world.queue.fail(
+            tx, claim, ErrorClass.PERMANENT, code="\0", message="nul \0 and \ud800 half"
+        )
+    )
+    assert world.job(job_id).last_error == "nul  and  half"
+    assert world.job(job_id).error_code == "failed"
 
 
 def test_a_permanent_failure_is_not_tried_again(world: World) -> None:

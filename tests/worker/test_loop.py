@@ -158,6 +158,13 @@ def test_a_kind_without_handler_fails_for_good() -> None:
     assert script.told[1][:4] == ("fail", "job_1", "permanent", "no_handler")
 
 
+def test_a_result_that_is_not_json_fails_alone() -> None:
+    script = Script(job("a"), job("b"))
+    worker(script, lambda job: object() if job.job_id == "a" else 1, batch=2).step()
+    assert script.told[1][:4] == ("fail", "a", "permanent", "bad_result")
+    assert script.told[2] == ("complete", "b")
+
+
 def test_progress_is_reported_and_a_lost_claim_stops_the_handler() -> None:
     reached = []
 

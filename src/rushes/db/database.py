@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -27,11 +27,13 @@ T = TypeVar("T")
 RETRIES = 5
 # Longer than any transaction of ours by far; a pause of the machine must not look like an error.
 BUSY_SECONDS = 30
-POSTGRES_OPTIONS = {
-    "application_name": "rushes",
+POSTGRES_LIMITS = {
     # A paused process must not hold row locks for long, nor wait for ever itself.
     "options": "-c statement_timeout=30s -c lock_timeout=10s"
     " -c idle_in_transaction_session_timeout=30s",
+}
+POSTGRES_OPTIONS = {
+    "application_name": "rushes",
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -109,8 +111,8 @@ class Database:
             self._engine = self.engine = _sqlite_engine(self.url, self._lock)
         else:
             self.dialect = dialects.Postgres()
-            self._engine = _postgres_engine(self.url, autocommit=True)
-            self.engine = _postgres_engine(self.url, autocommit=False)
+            self._engine = _postgres_engine(self.url, "AUTOCOMMIT", POSTGRES_LIMITS)
+            self.engine = _postgres_engine(self.url, "READ COMMITTED", {})
 
     @property
     def conninfo(self) -> str:
@@ -313,14 +315,16 @@ def _sqlite_engine(url: sa.URL, lock: FileLock) -> sa.Engine:
     return engine
 
 
-def _postgres_engine(url: sa.URL, *, autocommit: bool) -> sa.Engine:
+def _postgres_engine(
+    url: sa.URL, isolation: Literal["AUTOCOMMIT", "READ COMMITTED"], limits: dict[str, str]
+) -> sa.Engine:
     try:
         return sa.create_engine(
             url,
-            connect_args=POSTGRES_OPTIONS,
+            connect_args={**POSTGRES_OPTIONS, **limits},
             pool_size=16,
             max_overflow=48,
-            isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
+            isolation_level=isolation,
         )
     except ModuleNotFoundError:
         raise errors.UnsupportedDatabase(

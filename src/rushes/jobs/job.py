@@ -155,9 +155,21 @@ def check(new: NewJob, *, kinds: Iterable[str] | None = None) -> None:
         raise errors.BadField("priority", "must be high, normal or low")
     for name in ("user_id", "dedupe_key", "media_id", "parent_id"):
         value = getattr(new, name)
-        if value is not None and (len(value) > 512 or "\0" in value):
+        if value is not None and (len(value) > 512 or not is_storable(value)):
             raise errors.BadField(name, "must be text of at most 512 characters")
     _check_numbers(new)
+
+
+def is_storable(text: str) -> bool:
+    """PostgreSQL takes neither NUL nor half a surrogate pair."""
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def storable(text: str | None, limit: int) -> str | None:
+    """For words of handlers, which must not be refused: what fits, without what does not."""
+    if text is None:
+        return None
+    return "".join(char for char in text[:limit] if is_storable(char))
 
 
 def encode_args(args: Mapping[str, Any]) -> str:

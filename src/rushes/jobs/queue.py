@@ -17,6 +17,7 @@ from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.protocol import Assignment, Beat, Claim, Progress
 
 ERROR_LIMIT = 2_000
+WORD_LIMIT = 100
 SWEEP_PAGE = 100
 
 
@@ -134,7 +135,7 @@ class Queue:
                 "id": report.claim.job_id,
                 "claim_id": report.claim.claim_id,
                 "progress": report.progress,
-                "stage": report.stage,
+                "stage": jobs.storable(report.stage, WORD_LIMIT),
                 "checkpoint": None if report.checkpoint is None else jobs.encode(report.checkpoint),
                 "engine_id": report.engine_id,
             }
@@ -170,6 +171,7 @@ class Queue:
         self, tx: Tx, claim: Claim, error: ErrorClass, *, code: str = "failed", message: str = ""
     ) -> State:
         """Where the job went: `queued` for another try, `failed`, or `canceled`."""
+        code = jobs.storable(code, WORD_LIMIT) or "failed"
         return self._settle(
             tx, claim, lambda job: lifecycle.after_failure(job, error, code), message
         )
@@ -345,7 +347,10 @@ class Queue:
             return self._why_not_held(tx, claim)
         next = decide(_facts(row))
         settlement = store.Settlement(
-            id=claim.job_id, claim_id=claim.claim_id, next=next, error=message[:ERROR_LIMIT] or None
+            id=claim.job_id,
+            claim_id=claim.claim_id,
+            next=next,
+            error=jobs.storable(message, ERROR_LIMIT) or None,
         )
         if not store.settle(tx, [settlement]):
             raise errors.ClaimLost("the claim is not held any more")

@@ -10,9 +10,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
+
+import msgspec
 
 from rushes import errors
 from rushes.protocol import Assignment, Claim, Coordinator, Hello, Progress
@@ -72,6 +75,7 @@ class Worker:
         self._held: dict[str, Held] = {}
         self._results: list[tuple[Claim, Any]] = []
         self._results_since = 0.0
+        self._reporting: Future[None] | None = None
         self._stopping = threading.Event()
         self._drained = False
         self._said_hello = False
@@ -80,31 +84,21 @@ class Worker:
         """Until `stop`, or until an admin drains or disables this worker."""
         heart = threading.Thread(target=self._beat_until_stopped, daemon=True)
         heart.start()
-        while not self._stopping.is_set() and not self._drained:
-            try:
-                self.step(self._claim_wait_seconds)
-            except errors.Unavailable as error:
-                log.warning("cannot reach the queue: %s", error.message)
-                self._stopping.wait(RETRY_SECONDS)
+        with ThreadPoolExecutor(1, "rushes-reporter") as reporter:
+            while not self._stopping.is_set() and not self._drained:
+                try:
+                    self._round(reporter)
+                except errors.Unavailable as error:
+                    log.warning("cannot reach the queue: %s", error.message)
+                    self._stopping.wait(RETRY_SECONDS)
         self._stopping.set()
         heart.join(timeout=self._heartbeat_seconds)
 
     def step(self, wait_seconds: float = 0) -> int:
         """Claim once, run what was claimed, report it; answers how many jobs that were."""
-        self._say_hello()
-        asked_at = time.monotonic()
-        assignments = self._coordinator.claim(self._batch, wait_seconds)
-        if wait_seconds:
-            asked_at = time.monotonic()
-        for assignment in assignments:
-            handler = self._handlers.get(assignment.kind)
-            stall = handler.stall_seconds if handler else None
-            context = JobContext(assignment, self._report_progress, stall_seconds=stall)
-            self._held[assignment.job_id] = Held(assignment, context, asked_at)
-        for assignment in assignments:
-            self._run_one(self._held[assignment.job_id])
+        count = self._claim_and_run(wait_seconds)
         self._report_results()
-        return len(assignments)
+        return count
 
     def stop(self) -> None:
         """Claim nothing more and give back what is held."""
@@ -125,7 +119,8 @@ class Worker:
         sent_at = time.monotonic()
         try:
             pulse = self._coordinator.heartbeat([each.assignment.claim for each in held])
-        except errors.Unavailable:
+        except errors.RushesError as error:
+            log.warning("no heartbeat: %s", error.message)
             self._fence()
             return
         self._drained = self._drained or pulse.drain
@@ -138,6 +133,31 @@ class Worker:
                 if beat.cancel:
                     each.context.stop(Stop.CANCELED)
         self._fence()
+
+    def _round(self, reporter: Executor) -> None:
+        """As `step`, but results of a batch are reported while the next one is claimed."""
+        self._claim_and_run(self._claim_wait_seconds)
+        if self._batch == 1:
+            self._report_results()
+        else:
+            if self._reporting is not None:
+                self._reporting.result()
+            self._reporting = reporter.submit(self._report_results, self._take_results())
+
+    def _claim_and_run(self, wait_seconds: float) -> int:
+        self._say_hello()
+        asked_at = time.monotonic()
+        assignments = self._coordinator.claim(self._batch, wait_seconds)
+        if wait_seconds:
+            asked_at = time.monotonic()
+        for assignment in assignments:
+            handler = self._handlers.get(assignment.kind)
+            stall = handler.stall_seconds if handler else None
+            context = JobContext(assignment, self._report_progress, stall_seconds=stall)
+            self._held[assignment.job_id] = Held(assignment, context, asked_at)
+        for assignment in assignments:
+            self._run_one(self._held[assignment.job_id])
+        return len(assignments)
 
     def _fence(self) -> None:
         for held in list(self._held.values()):
@@ -161,7 +181,7 @@ class Worker:
             held.context.stop(Stop.SHUTDOWN)
         try:
             held.context.raise_if_stopped()
-            result = self._handler(held).run(held.context)
+            result = _checked(self._handler(held).run(held.context))
         except Exception as error:  # noqa: BLE001  whatever a handler raises ends its attempt only
             self._report_failure(held, failure_of(error, held.context.stop_reason))
         else:
@@ -183,8 +203,12 @@ class Worker:
         if time.monotonic() - self._results_since > REPORT_SECONDS:
             self._report_results()
 
-    def _report_results(self) -> None:
+    def _take_results(self) -> list[tuple[Claim, Any]]:
         results, self._results = self._results, []
+        return results
+
+    def _report_results(self, results: list[tuple[Claim, Any]] | None = None) -> None:
+        results = self._take_results() if results is None else results
         fresh = [each for each in results if not self._held[each[0].job_id].fenced]
         answers = self._answered(lambda: self._coordinator.complete(fresh)) if fresh else {}
         for claim, _ in results:
@@ -245,3 +269,14 @@ class Worker:
 
     def _drop(self, held: Held) -> None:
         self._held.pop(held.assignment.job_id, None)
+
+
+def _checked(result: Any) -> Any:
+    """Refuse here what could not be reported later, and would hold up its neighbours."""
+    try:
+        msgspec.json.encode(result)
+    except (TypeError, ValueError) as error:
+        raise errors.PermanentFailure(
+            f"the handler's result is not JSON: {error}", code="bad_result"
+        ) from None
+    return result
