@@ -80,7 +80,8 @@ class Postgres:
     @cache  # noqa: B019  one instance per process, a few dozen statements
     def compile(self, sql: str) -> str:
         text = sql.format(
-            now="rushes_now()",
+            # As a subselect it is computed once per statement, not once per row.
+            now="(SELECT rushes_now())",
             skip_locked="FOR UPDATE SKIP LOCKED",
             for_update="FOR UPDATE",
             changed="changed",
