@@ -4,12 +4,19 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv-bench/.ready
 
+# Debian splits venv off from Python; as root we can fetch it.
+define venv
+$(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -qq \
+	&& apt-get install -qq -y python3-venv && $(PYTHON) -m venv $(1); } \
+	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
+endef
+
 .PHONY: setup run test check fmt lint types contracts mutants soak bench bench-queue lock clean
 
 setup: $(READY)
 
 $(READY): requirements-dev.txt pyproject.toml
-	$(PYTHON) -m venv .venv
+	@$(call venv,.venv)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m compileall -q src
@@ -54,7 +61,7 @@ bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/queue.py
 
 $(BENCH_READY): requirements-bench.txt pyproject.toml
-	$(PYTHON) -m venv .venv-bench
+	@$(call venv,.venv-bench)
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
