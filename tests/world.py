@@ -17,7 +17,7 @@ from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.jobs import invariants, store
+from rushes.jobs import beat_store, invariants, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, State
 from rushes.jobs.queue import Claimant, Queue, Terms
 from rushes.media import library
@@ -62,7 +62,9 @@ class World:
         self.rings = 0
         self.queue = Queue(self.terms, ring=self._ring)
         self.chores = Chores(db, self.queue)
-        self.chores.tick()
+        with db.begin() as tx:
+            # As if a server had been up all the time.
+            tx.all("UPDATE service_beat SET beat_at = {now}, grace_until = 0")
 
     def set_terms(self, terms: Terms) -> None:
         self.terms = terms
@@ -77,6 +79,14 @@ class World:
         if self.db.dialect.name == "postgresql":
             with self.db.begin() as tx:
                 tx.all("UPDATE test_clock SET now = :now", now=self.clock.at)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass with a server up, though its sweep has not come round to anything yet."""
+        while seconds > 0:
+            step = min(10.0, seconds)
+            self.advance(step)
+            self.run(lambda tx: beat_store.beat(tx, lease_ms=self.terms.lease_ms))
+            seconds -= step
 
     def live(self, seconds: float) -> dict[str, State]:
         """Let time pass with the chores running; answers the jobs the sweep moved."""

@@ -165,7 +165,7 @@ class Model:
     policy: Policy = Policy.FIFO
     now: int = EPOCH
     beat_at: int = EPOCH
-    grace_until: int = EPOCH + LEASE_MS
+    grace_until: int = 0
     jobs: dict[str, Modeled] = field(default_factory=dict)
     tries: dict[str, Try] = field(default_factory=dict)
     media: dict[str, str | None] = field(default_factory=dict)
@@ -263,7 +263,9 @@ class Model:
 
     def renew(self, claim_id: str) -> Beat:
         job = self.tries[claim_id].job
-        if not self.holds(claim_id) or min(job.lease, job.deadline) <= self.now:
+        away = self.now < self.grace_until or self.now - self.beat_at > LEASE_MS // 2
+        alive = away or job.lease > self.now
+        if not self.holds(claim_id) or not alive or job.deadline <= self.now:
             self.seen["a claim is refused"] += 1
             return Beat(False)
         job.lease = self.now + LEASE_MS

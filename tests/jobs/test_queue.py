@@ -350,7 +350,7 @@ def test_a_heartbeat_extends_the_lease(world: World) -> None:
 def test_a_lease_that_is_over_cannot_be_extended(world: World) -> None:
     world.enqueue()
     claim = world.claim()
-    world.advance(60)
+    world.pass_time(60)
     assert not world.heartbeat(claim).held
     assert not world.progress(claim).held
 
@@ -359,9 +359,9 @@ def test_nothing_is_renewed_after_the_deadline(world: World) -> None:
     world.enqueue(timeout_seconds=90)
     claim = world.claim()
     for _ in range(2):
-        world.advance(44)
+        world.pass_time(44)
         assert world.heartbeat(claim).held
-    world.advance(2)
+    world.pass_time(2)
     assert not world.heartbeat(claim).held
     assert not world.progress(claim).held
 
@@ -701,6 +701,24 @@ def test_after_an_outage_live_workers_get_one_lease_to_come_back(world: World) -
     assert world.live(59) == {}
     assert world.state(job_id) is State.PROCESSING
     assert world.live(1) == {job_id: State.QUEUED}
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_whoever_works_on_through_an_outage_or_a_jump_may_renew(
+    world: World, noticed: bool
+) -> None:
+    job_id = world.enqueue()
+    claim = world.claim()
+    world.advance(600)
+    if noticed:
+        world.chores.tick()
+    assert world.heartbeat(claim).held
+    assert world.progress(claim).held
+    world.live(50)
+    assert world.heartbeat(claim).held
+    assert world.live(50) == {}
+    assert world.complete(claim) is State.COMPLETED
+    assert world.job(job_id).claims == 1
 
 
 def test_a_quick_restart_does_not_put_the_sweep_off(world: World) -> None:

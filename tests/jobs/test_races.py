@@ -70,7 +70,7 @@ def test_heartbeat_against_sweep_has_one_winner(world: World) -> None:
     for _ in range(ROUNDS):
         job_id = world.enqueue()
         claim = world.claim()
-        world.advance(60)
+        world.pass_time(60)
         beat, moved = together(
             lambda claim=claim: world.heartbeat(claim), lambda: world.run(world.queue.sweep)
         )
@@ -84,7 +84,7 @@ def test_sweep_leaves_a_lease_that_was_renewed_in_time(world: World) -> None:
     for _ in range(ROUNDS):
         job_id = world.enqueue()
         claim = world.claim()
-        world.advance(59.9)
+        world.pass_time(59.9)
         beat, moved = together(
             lambda claim=claim: world.heartbeat(claim), lambda: world.run(world.queue.sweep)
         )

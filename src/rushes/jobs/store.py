@@ -20,7 +20,11 @@ from rushes.protocol import Claim
 # are next to none of them, and would compare each with each.
 OWN = """jobs.id = given.id AND jobs.claim_id = given.claim_id
     AND coalesce(jobs.state, '') = 'processing'"""
-LEASE_ALIVE = "jobs.claim_expires_at > {now} AND jobs.deadline_at > {now}"
+# A lease lives on while the sweep may not judge it: after an outage, or a clock that jumped, and
+# also in the moment before the sweep has noticed that (see beat_store).
+LEASE_ALIVE = """(jobs.claim_expires_at > {now} OR EXISTS (SELECT 1 FROM service_beat
+    WHERE grace_until > {now} OR {now} - beat_at > :lease_ms / 2))
+    AND jobs.deadline_at > {now}"""
 MEDIA_NOT_DELETED = "(SELECT deleted_at FROM media WHERE media.id = jobs.media_id) IS NULL"
 UNCLAIMED = """claim_id = NULL, claimed_by = NULL, claimed_at = NULL, claim_expires_at = NULL,
     deadline_at = NULL"""
