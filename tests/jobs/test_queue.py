@@ -79,7 +79,7 @@ def test_a_job_is_not_claimed_before_its_time(world: World) -> None:
     world.advance(29)
     assert world.claim_all() == []
     world.advance(1)
-    assert world.claim()
+    assert world.claim_all()
     world.advance(30)
     assert world.claim().job_id == later
     world.check()
@@ -221,7 +221,7 @@ def test_a_disabled_or_draining_worker_gets_nothing(world: World, state: AdminSt
     world.run(lambda tx: fleet.set_state(tx, worker.id, state))
     assert world.claim_all(worker) == []
     world.run(lambda tx: fleet.set_state(tx, worker.id, AdminState.ENABLED))
-    assert world.claim(worker)
+    assert world.claim_all(worker)
 
 
 def test_a_worker_that_was_never_registered_gets_nothing(world: World) -> None:
@@ -252,7 +252,7 @@ def test_a_job_that_prefers_a_gpu_is_left_to_an_idle_gpu_worker_for_a_moment(wor
     world.advance(0.1)
     assert world.claim(cpu).job_id == job_id
     world.enqueue(needs=["gpu?"])
-    assert world.claim(gpu)
+    assert world.claim_all(gpu)
 
 
 def test_the_preference_does_not_wait_for_a_gpu_worker_that_is_busy_gone_or_disabled(
@@ -262,24 +262,24 @@ def test_the_preference_does_not_wait_for_a_gpu_worker_that_is_busy_gone_or_disa
     world.enqueue(needs=["gpu?"])
     world.claim(gpu)
     world.enqueue(needs=["gpu?"])
-    assert world.claim(cpu)
+    assert world.claim_all(cpu)
 
     gone = world.worker(capabilities=["gpu"])
     world.advance(31)
     world.enqueue(needs=["gpu?"])
-    assert world.claim(cpu)
+    assert world.claim_all(cpu)
 
     world.run(lambda tx: fleet.seen(tx, gone.id))
     world.run(lambda tx: fleet.set_state(tx, gone.id, AdminState.DISABLED))
     world.enqueue(needs=["gpu?"])
-    assert world.claim(cpu)
+    assert world.claim_all(cpu)
 
 
 def test_the_preference_does_not_wait_for_a_gpu_worker_of_another_trade(world: World) -> None:
     cpu = world.worker()
     world.worker(kinds=["other"], capabilities=["gpu"])
     world.enqueue(needs=["gpu?"])
-    assert world.claim(cpu)
+    assert world.claim_all(cpu)
 
 
 def test_fair_policy_gives_users_turns(world: World) -> None:
@@ -788,7 +788,7 @@ def test_a_sweep_of_many_pages_leaves_nothing(world: World) -> None:
 def test_a_worker_registered_and_never_seen_disturbs_nothing(world: World) -> None:
     world.run(lambda tx: fleet.register(tx, "wrk_ghost", "ghost"))
     world.enqueue(needs=["gpu?"])
-    assert world.claim()
+    assert world.claim_all()
     world.live(60)
     with world.db.read() as tx:
         ghost = fleet.get(tx, "wrk_ghost")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_two_workers_never_claim_the_same_job(world: World) -> None:
             taken += [each.job_id for each in batch]
         return taken
 
-    answers = together(*[lambda worker=worker: drain(worker) for worker in workers])
+    answers = together(*[partial(drain, worker) for worker in workers])
     counts = Counter(id for taken in answers for id in taken)
     assert len(counts) == 200
     assert set(counts.values()) == {1}
@@ -62,7 +63,7 @@ def test_a_worker_that_loses_the_race_for_one_job_gets_the_next(world: World) ->
         for kind in ("a", "b"):
             world.enqueue(kind)
         workers = [world.worker(kinds=["a", "b"]) for _ in range(2)]
-        answers = together(*[lambda worker=worker: world.claim_all(worker) for worker in workers])
+        answers = together(*[partial(world.claim_all, worker) for worker in workers])
         assert sorted(len(taken) for taken in answers) == [1, 1]
 
 
@@ -72,7 +73,7 @@ def test_heartbeat_against_sweep_has_one_winner(world: World) -> None:
         claim = world.claim()
         world.pass_time(60)
         beat, moved = together(
-            lambda claim=claim: world.heartbeat(claim), lambda: world.run(world.queue.sweep)
+            partial(world.heartbeat, claim), lambda: world.run(world.queue.sweep)
         )
         assert not beat.held
         assert moved == {job_id: State.QUEUED}
@@ -86,7 +87,7 @@ def test_sweep_leaves_a_lease_that_was_renewed_in_time(world: World) -> None:
         claim = world.claim()
         world.pass_time(59.9)
         beat, moved = together(
-            lambda claim=claim: world.heartbeat(claim), lambda: world.run(world.queue.sweep)
+            partial(world.heartbeat, claim), lambda: world.run(world.queue.sweep)
         )
         assert beat.held
         assert moved == {}
@@ -119,9 +120,7 @@ def test_complete_against_sweep_has_one_winner(world: World) -> None:
         job_id = world.enqueue()
         claim = world.claim()
         world.advance(60)
-        done, moved = together(
-            lambda claim=claim: world.complete(claim), lambda: world.run(world.queue.sweep)
-        )
+        done, moved = together(partial(world.complete, claim), lambda: world.run(world.queue.sweep))
         if moved:
             assert isinstance(done, errors.ClaimLost)
             assert world.state(job_id) is State.QUEUED
@@ -135,9 +134,7 @@ def test_cancel_against_complete_has_one_winner_and_both_are_told_the_truth(worl
     for _ in range(ROUNDS):
         job_id = world.enqueue()
         claim = world.claim()
-        canceled, done = together(
-            lambda job_id=job_id: world.cancel(job_id), lambda claim=claim: world.complete(claim)
-        )
+        canceled, done = together(partial(world.cancel, job_id), partial(world.complete, claim))
         if done is State.COMPLETED:
             assert isinstance(canceled, errors.WrongState)
         else:
@@ -152,8 +149,8 @@ def test_cancel_against_claim_never_lets_a_canceled_job_run_to_the_end(world: Wo
         job_id = world.enqueue()
         worker = world.worker()
         state, taken = together(
-            lambda job_id=job_id: world.cancel(job_id),
-            lambda worker=worker: world.claim_all(worker),
+            partial(world.cancel, job_id),
+            partial(world.claim_all, worker),
         )
         if taken:
             assert state is State.PROCESSING
@@ -179,7 +176,7 @@ def test_the_same_report_twice_at_once_is_one_completion(world: World) -> None:
     for _ in range(ROUNDS):
         world.enqueue()
         claim = world.claim()
-        answers = together(*[lambda claim=claim: world.complete(claim)] * 3)
+        answers = together(*[partial(world.complete, claim)] * 3)
         assert answers == [State.COMPLETED] * 3
     world.check()
 
@@ -187,16 +184,20 @@ def test_the_same_report_twice_at_once_is_one_completion(world: World) -> None:
 def test_deleting_media_against_completing_its_job_publishes_before_or_never(
     world: World,
 ) -> None:
+    def start(claim: Claim, media_id: str) -> None:
+        world.run(lambda tx: library.start_version(tx, claim, media_id))
+
+    def delete(media_id: str) -> None:
+        world.run(lambda tx: library.delete(tx, world.queue, media_id))
+
     for _ in range(ROUNDS):
         media_id = world.run(lambda tx: library.add(tx))
         world.enqueue(media_id=media_id)
         claim = world.claim()
-        world.run(lambda tx, c=claim, m=media_id: library.start_version(tx, c, m))
+        start(claim, media_id)
         done, _ = together(
-            lambda claim=claim: world.complete(claim),
-            lambda media_id=media_id: world.run(
-                lambda tx: library.delete(tx, world.queue, media_id)
-            ),
+            partial(world.complete, claim),
+            partial(delete, media_id),
         )
         if done is not State.COMPLETED:
             assert isinstance(done, errors.Conflict)
@@ -208,7 +209,7 @@ def test_deleting_media_against_completing_its_job_publishes_before_or_never(
 
 def test_enqueueing_the_same_key_at_once_makes_one_job(world: World) -> None:
     for n in range(ROUNDS):
-        answers = together(*[lambda n=n: world.enqueue(dedupe_key=f"k{n}")] * 4)
+        answers = together(*[partial(world.enqueue, dedupe_key=f"k{n}")] * 4)
         assert len(set(answers)) == 1
     world.check()
 
@@ -225,8 +226,8 @@ def test_a_child_enqueued_while_its_parent_ends_is_not_forgotten(world: World) -
         parent = world.enqueue("parent")
         claim = world.claim(world.worker(kinds=["parent"]))
         child, _ = together(
-            lambda parent=parent: world.enqueue("child", parent_id=parent),
-            lambda claim=claim: world.complete(claim),
+            partial(world.enqueue, "child", parent_id=parent),
+            partial(world.complete, claim),
         )
         world.run(world.queue.heal)
         assert world.state(child) is State.QUEUED

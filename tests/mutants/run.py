@@ -24,9 +24,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src"), str(Path(__file__).parent)]
 
+from wrong_versions import MUTANTS, Mutant  # noqa: E402
+
 import services  # noqa: E402
 import world  # noqa: E402
-from mutants import MUTANTS, Mutant  # noqa: E402
 
 SUITE = [
     "tests/jobs/test_lifecycle.py",
@@ -81,7 +82,8 @@ def _first_failure(mutant: Mutant, tests: list[str]) -> str:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p"]
-        command += ["no:cacheprovider", "-p", "no:xdist", "--timeout=60", *tests]
+        command += ["no:cacheprovider", "-p", "no:xdist", "--timeout=60"]
+        command += [f"--basetemp={directory}/tmp", *tests]
         try:
             done = subprocess.run(
                 command,

@@ -166,7 +166,7 @@ def test_a_result_that_is_not_json_fails_alone() -> None:
 
 
 def test_progress_is_reported_and_a_lost_claim_stops_the_handler() -> None:
-    reached = []
+    reached: list[str] = []
 
     def run(job: JobContext) -> None:
         job.progress(0.2, "probe")
