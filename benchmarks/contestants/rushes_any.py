@@ -1,0 +1,88 @@
+"""What the two Rushes contestants share: the same library calls, another URL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import msgspec
+from benchmarks.contestants.tally import Latencies, Tally, send_paced
+
+from rushes import JobContext, NewJob, Rushes, config
+
+BATCH = 100
+ENQUEUE_BATCH = 1_000
+DONE = "SELECT count(*) FROM jobs WHERE state = 'completed'"
+LEFT = "SELECT count(*) FROM jobs WHERE state <> 'completed'"
+
+
+def open_app(url: str) -> Rushes:
+    # Events get their positions by the chores: often, so that they are paid for while measuring.
+    settings = msgspec.structs.replace(config.load(), sweep_interval=0.5)
+    if "://" in url:
+        return Rushes(url, settings=settings)
+    # Another process on SQLite hears of new work by polling only: as often as allowed.
+    return Rushes(
+        f"sqlite:///{url}", settings=msgspec.structs.replace(settings, poll_interval=0.01)
+    )
+
+
+def prepare(url: str) -> None:
+    open_app(url).close()
+
+
+def enqueue_one_by_one(url: str, jobs: int) -> float:
+    with open_app(url) as app:
+        app.workers()
+        began = time.monotonic()
+        for number in range(jobs):
+            app.enqueue("noop", {"n": number})
+        return time.monotonic() - began
+
+
+def enqueue_in_batches(url: str, jobs: int) -> float:
+    with open_app(url) as app:
+        app.workers()
+        began = time.monotonic()
+        for first in range(0, jobs, ENQUEUE_BATCH):
+            last = min(first + ENQUEUE_BATCH, jobs)
+            app.enqueue_many([NewJob(kind="noop", args={"n": n}) for n in range(first, last)])
+        return time.monotonic() - began
+
+
+fill = enqueue_in_batches
+
+
+def drain(url: str, tally: Tally) -> dict[str, Any]:
+    with open_app(url) as app:
+        app.handler("noop")(lambda job: None)
+        worker = app.worker(batch=BATCH)
+        app.workers()
+        chores = threading.Thread(target=app.chores.run)
+        tally.start()
+        chores.start()
+        while not tally.enough and (jobs := worker.step()):
+            tally.add(jobs)
+        app.chores.stop()
+        chores.join()
+        app.chores.number_events()
+        return {"settled_at": time.monotonic()}
+
+
+def serve(url: str, latencies: Latencies) -> None:
+    with open_app(url) as app:
+
+        @app.handler("noop")
+        def noop(job: JobContext) -> None:
+            latencies.heard(job.args["sent_at"])
+
+        threading.Thread(target=app.chores.run, daemon=True).start()
+        print("ready", flush=True)
+        app.worker(batch=BATCH).run()
+
+
+def send(url: str, samples: int) -> None:
+    with open_app(url) as app:
+        app.workers()
+        send_paced(samples, lambda sent_at: app.enqueue("noop", {"sent_at": sent_at}))

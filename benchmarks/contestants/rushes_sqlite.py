@@ -1,0 +1,22 @@
+"""Rushes on SQLite: batches of 100, with the chores running beside the worker."""
+
+from __future__ import annotations
+
+from benchmarks.contestants import rushes_any
+from benchmarks.contestants.rushes_any import (
+    drain,
+    enqueue_in_batches,
+    enqueue_one_by_one,
+    fill,
+    prepare,
+    send,
+    serve,
+)
+
+TITLE = "Rushes (SQLite)"
+DATABASE = "sqlite"
+SHARE = 1.0
+DONE = rushes_any.DONE
+LEFT = rushes_any.LEFT
+
+__all__ = ["drain", "enqueue_in_batches", "enqueue_one_by_one", "fill", "prepare", "send", "serve"]

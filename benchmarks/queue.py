@@ -1,0 +1,250 @@
+"""The queue against its peers, and against its own SQL on the bare driver; all durable, in one run.
+
+Prints a table, then one line per goal: `ratio NAME VALUE goal >=X`. Contestants take turns, so that
+a noisy moment hits all of them; figures are medians. See `contestants/`: each at its best setting.
+"""
+
+# ruff: noqa: E402  the path has to be mended before the imports
+
+from __future__ import annotations
+
+import sys
+
+# This file is named like a module of the standard library, which must not be found here.
+ROOT = __file__.rsplit("/", 2)[0]
+sys.path[0] = ROOT
+sys.path.append(f"{ROOT}/tests")
+
+import argparse
+import os
+import signal
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.contestants import arena, claim_cost
+
+import services
+
+NAMES = (
+    "rushes_pg",
+    "raw_psycopg",
+    "pgqueuer_pg",
+    "procrastinate_pg",
+    "rushes_sqlite",
+    "raw_sqlite",
+    "huey_sqlite",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much of everything."""
+
+    jobs: int = 10_000
+    rounds: int = 3
+    one_by_one: int = 1_000
+    samples: int = 102
+    backlog: int = 200_000
+    backlog_jobs: int = 20_000
+    backlog_seconds: float = 10.0
+    few: int = 1_000
+    many: int = 1_000_000
+
+
+QUICK = Plan(jobs=1_000, rounds=1, one_by_one=100, samples=10, backlog=5_000, many=20_000)
+
+
+class Figures:
+    """What was measured: several figures under each name of a contestant and a measurement."""
+
+    def __init__(self) -> None:
+        self._all: dict[tuple[str, str], list[float]] = defaultdict(list)
+
+    def add(self, contestant: str, measurement: str, *values: float) -> None:
+        self._all[contestant, measurement] += values
+
+    def get(self, contestant: str, measurement: str, percent: int = 50) -> float | None:
+        values = sorted(self._all.get((contestant, measurement), ()))
+        if percent == 50:
+            return statistics.median(values) if values else None
+        return values[min(len(values) * percent // 100, len(values) - 1)] if values else None
+
+
+def main() -> None:
+    options = parse()
+    # Asked to stop: still end the server and the children, and remove their files.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    plan = QUICK if options.quick else Plan()
+    jobs = options.jobs or plan.jobs
+    contestants = [arena.Contestant(name) for name in NAMES if name in options.only]
+    figures = Figures()
+    with tempfile.TemporaryDirectory(prefix="rushes-bench-", ignore_cleanup_errors=True) as folder:
+        directory = Path(folder)
+        directory.chmod(0o755)
+        (directory / "server").mkdir()
+        server = services.Postgres.start(directory / "server", durable=True)
+        try:
+            print(f"{server.source}; {os.cpu_count()} cores; {jobs:,} jobs, {plan.rounds} rounds")
+            ground = arena.Arena(directory, server)
+            for number in range(plan.rounds):
+                for contestant in contestants:
+                    note(f"round {number + 1}: {contestant.title}")
+                    measure_drains(ground, contestant, jobs, figures)
+                    measure_one_by_one(ground, contestant, plan, figures)
+                    measure_pickup(ground, contestant, plan, figures)
+            for contestant in contestants:
+                measure_backlog(ground, contestant, plan, figures)
+            if not options.no_million:
+                for contestant in contestants:
+                    measure_claims(ground, contestant, plan, figures)
+        finally:
+            server.stop()
+    print_table(contestants, figures)
+    print_goals(figures)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, help="jobs in a drain (10,000)")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(NAMES))
+    parser.add_argument("--quick", action="store_true", help="little of everything, as a check")
+    parser.add_argument("--no-million", action="store_true", help="leave out the claims at 1 M")
+    options = parser.parse_args()
+    if unknown := set(options.only) - set(NAMES):
+        parser.error(f"--only knows {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
+    return options
+
+
+def measure_drains(
+    ground: arena.Arena, contestant: arena.Contestant, jobs: int, figures: Figures
+) -> None:
+    jobs = contestant.jobs(jobs)
+    for processes in (1, 2):
+        with ground.database(contestant) as url:
+            filled = arena.ask(contestant.name, "fill", url, jobs)
+            if contestant.can("enqueue_in_batches"):
+                figures.add(contestant.name, "batch", jobs / filled["seconds"])
+            arena.settle(url)
+            began, answers = arena.race(contestant, url, jobs, arena.CHILD_SECONDS, processes)
+            check(contestant, url, jobs, sum(answer["jobs"] for answer in answers))
+        seconds = max(answer["last_at"] for answer in answers) - began
+        cpu = sum(answer["cpu_seconds"] for answer in answers)
+        figures.add(contestant.name, f"drain{processes}", jobs / seconds)
+        figures.add(contestant.name, f"cpu{processes}", cpu / jobs * 1e6)
+        if settled := max(answer.get("settled_at", 0) for answer in answers):
+            figures.add(contestant.name, f"settled{processes}", jobs / (settled - began))
+
+
+def check(contestant: arena.Contestant, url: str, jobs: int, ran: int) -> None:
+    """Every job was run once, and the database knows it."""
+    done = arena.read(url, contestant.module.DONE) if contestant.module.DONE else ran
+    left = arena.read(url, contestant.module.LEFT)
+    if (ran, done, left) != (jobs, jobs, 0):
+        raise arena.Failed(f"{contestant.name}: {ran} ran, {done} done, {left} left of {jobs}")
+
+
+def measure_one_by_one(
+    ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
+) -> None:
+    if contestant.can("enqueue_one_by_one"):
+        with ground.database(contestant) as url:
+            answer = arena.ask(contestant.name, "enqueue_one_by_one", url, plan.one_by_one)
+        figures.add(contestant.name, "one_by_one", plan.one_by_one / answer["seconds"])
+
+
+def measure_pickup(
+    ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
+) -> None:
+    if contestant.can("serve"):
+        with ground.database(contestant) as url:
+            seconds = arena.pickup(contestant, url, plan.samples // plan.rounds)
+        figures.add(contestant.name, "pickup", *(each * 1000 for each in seconds))
+
+
+def measure_backlog(
+    ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
+) -> None:
+    if not contestant.can("serve"):
+        return
+    note(f"backlog of {plan.backlog:,}: {contestant.title}")
+    with ground.database(contestant) as url:
+        arena.ask(contestant.name, "fill", url, plan.backlog)
+        arena.settle(url)
+        limits = plan.backlog_jobs, plan.backlog_seconds
+        began, [answer] = arena.race(contestant, url, *limits, processes=1)
+    figures.add(contestant.name, "backlog", answer["jobs"] / (answer["last_at"] - began))
+
+
+def measure_claims(
+    ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
+) -> None:
+    if contestant.name not in ("rushes_pg", "rushes_sqlite"):
+        return
+    note(f"claims with {plan.many:,} waiting: {contestant.title}")
+    with ground.database(contestant) as url:
+        with_few, with_many = claim_cost.medians(url, plan.few, plan.many)
+    figures.add(contestant.name, "claim_few", with_few * 1000)
+    figures.add(contestant.name, "claim_many", with_many * 1000)
+
+
+def print_table(contestants: list[arena.Contestant], figures: Figures) -> None:
+    heads = ["", "one by one /s", "batch /s", "drain /s", "2 proc. /s", "backlog /s"]
+    heads += ["pickup p50 / p99 ms", "CPU µs/job"]
+    rows = [heads]
+    for each in contestants:
+        row = [each.title]
+        for measurement in ("one_by_one", "batch", "drain1", "drain2", "backlog"):
+            row.append(shown(figures.get(each.name, measurement), ",.0f"))
+        p50, p99 = figures.get(each.name, "pickup"), figures.get(each.name, "pickup", 99)
+        row.append(f"{shown(p50, '.1f')} / {shown(p99, '.1f')}")
+        row.append(shown(figures.get(each.name, "cpu1"), ",.0f"))
+        rows.append(row)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+    for row in rows:
+        first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join([first.strip().ljust(widths[0]), *others]))
+    for each in contestants:
+        if settled := figures.get(each.name, "settled1"):
+            print(f"{each.title}: {settled:,.0f} /s until the last event has its position, too")
+        if few := figures.get(each.name, "claim_few"):
+            many = shown(figures.get(each.name, "claim_many"), ".2f")
+            print(f"{each.title}: a claim takes {few:.2f} ms with few waiting, {many} with many")
+
+
+def shown(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def print_goals(figures: Figures) -> None:
+    goals = [
+        ("drain_pg_vs_procrastinate", "rushes_pg drain1", "procrastinate_pg drain1", ">=10.0"),
+        ("drain_pg_vs_pgqueuer", "rushes_pg drain1", "pgqueuer_pg drain1", ">=1.0"),
+        ("drain2_pg_vs_pgqueuer", "rushes_pg drain2", "pgqueuer_pg drain2", ">=1.0"),
+        ("drain_sqlite_vs_huey", "rushes_sqlite drain1", "huey_sqlite drain1", ">=5.0"),
+        ("pickup_p50_pg_vs_pgqueuer", "rushes_pg pickup", "pgqueuer_pg pickup", "<=1.0"),
+        ("drain_pg_vs_raw", "rushes_pg drain1", "raw_psycopg drain1", ">=0.5"),
+        ("drain_sqlite_vs_raw", "rushes_sqlite drain1", "raw_sqlite drain1", ">=0.5"),
+        ("claim_1m_vs_1k_pg", "rushes_pg claim_many", "rushes_pg claim_few", "<=2.0"),
+        ("claim_1m_vs_1k_sqlite", "rushes_sqlite claim_many", "rushes_sqlite claim_few", "<=2.0"),
+    ]
+    for name, ours, theirs, goal in goals:
+        mine, other = of(figures, ours), of(figures, theirs)
+        if mine is not None and other is not None:
+            print(f"ratio queue_{name} {mine / other:.2f} goal {goal}")
+
+
+def of(figures: Figures, name: str) -> float | None:
+    contestant, measurement = name.split()
+    return figures.get(contestant, measurement)
+
+
+def note(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
