@@ -129,11 +129,11 @@ class World:
         return self.claim_all(worker)[0].claim
 
     def heartbeat(self, claim: Claim) -> Beat:
-        return self.run(lambda tx: self.queue.heartbeat(tx, [claim]))[claim.job_id]
+        return self.run(lambda tx: self.queue.heartbeat(tx, [claim]))[claim.claim_id]
 
     def progress(self, claim: Claim, progress: float = 0.5, **facts: Any) -> Beat:
         report = Progress(claim=claim, progress=progress, **facts)
-        return self.run(lambda tx: self.queue.progress(tx, [report]))[claim.job_id]
+        return self.run(lambda tx: self.queue.progress(tx, [report]))[claim.claim_id]
 
     def complete(self, claim: Claim, result: Any = None) -> State:
         return self.run(lambda tx: library.complete(tx, self.queue, claim, result))

@@ -168,7 +168,9 @@ class Rushes:
         self, news: Sequence[NewJob], *, connection: sa.Connection | sa.orm.Session | None = None
     ) -> list[Enqueued]:
         if connection is None:
-            return self.db.run(lambda tx: self.queue.enqueue_many(tx, news))
+            # A single statement is all or nothing by itself; looking for twins takes several.
+            run = self.db.run if any(_has_twins(new) for new in news) else self.db.run_step
+            return run(lambda tx: self.queue.enqueue_many(tx, news))
         with self.db.renamed():
             tx = self.db.join(_connection_of(connection))
             return self.queue.enqueue_many(tx, news)
@@ -280,6 +282,10 @@ def _new(kind: str, args: Mapping[str, Any] | None, options: Mapping[str, Any]) 
         if name not in known:
             raise errors.BadField(name, f"unknown; known are {', '.join(sorted(known))}")
     return NewJob(kind=kind, args=args or {}, **options)
+
+
+def _has_twins(new: NewJob) -> bool:
+    return new.dedupe_key is not None or new.retry_of is not None
 
 
 def _connection_of(connection: sa.Connection | sa.orm.Session) -> sa.Connection:

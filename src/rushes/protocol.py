@@ -61,7 +61,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """The answer to a heartbeat. `drain`: finish what you hold, claim nothing new."""
+    """The answer to a heartbeat, by claim id. `drain`: finish what you hold, claim nothing new."""
 
     beats: Mapping[str, Beat]
     drain: bool
@@ -87,7 +87,9 @@ class Coordinator(Protocol):
 
     def heartbeat(self, claims: Sequence[Claim]) -> Pulse: ...
 
-    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]: ...
+    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
+        """One answer per claim id."""
+        ...
 
     def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
         """The job's state after it, or an error's code, for each job id."""

@@ -119,14 +119,14 @@ class Recorder:
             return self._coordinator.heartbeat(claims)
         with self._history.call("heartbeat", self._known(claims)) as answer:
             pulse = self._coordinator.heartbeat(claims)
-            answer.answers = _held(pulse.beats)
+            answer.answers = _held(claims, pulse.beats)
         return pulse
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
         claims = self._known([each.claim for each in reports])
         with self._history.call("progress", claims) as answer:
             beats = self._coordinator.progress(reports)
-            answer.answers = _held(beats)
+            answer.answers = _held([each.claim for each in reports], beats)
         return beats
 
     def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
@@ -324,8 +324,8 @@ def _open(url: str) -> Rushes:
             time.sleep(0.1)
 
 
-def _held(beats: Mapping[str, Beat]) -> dict[str, str]:
-    return {job_id: "held" if beat.held else "lost" for job_id, beat in beats.items()}
+def _held(claims: Sequence[Claim], beats: Mapping[str, Beat]) -> dict[str, str]:
+    return {each.job_id: "held" if beats[each.claim_id].held else "lost" for each in claims}
 
 
 if __name__ == "__main__":

@@ -367,10 +367,10 @@ class Explorer:
         try:
             match verb.split():
                 case ["heartbeat"]:
-                    return self.queue.heartbeat(tx, [claim])[claim.job_id]
+                    return self.queue.heartbeat(tx, [claim])[claim.claim_id]
                 case ["progress"]:
                     report = Progress(claim=claim, progress=0.5, checkpoint={"at": 1})
-                    return self.queue.progress(tx, [report])[claim.job_id]
+                    return self.queue.progress(tx, [report])[claim.claim_id]
                 case ["complete"]:
                     return library.complete(tx, self.queue, claim)
                 case ["fail", word]:

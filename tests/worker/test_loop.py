@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,8 +38,8 @@ class Script:
 
     def heartbeat(self, claims: Sequence[Claim]) -> Pulse:
         self._outage()
-        beats = {each.job_id: self.beats.get(each.job_id, Beat(True)) for each in claims}
-        self.told.append(("heartbeat", *beats))
+        beats = {each.claim_id: self.beats.get(each.job_id, Beat(True)) for each in claims}
+        self.told.append(("heartbeat", *[each.job_id for each in claims]))
         return Pulse(beats, self.drain)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
@@ -46,7 +47,7 @@ class Script:
         [report] = reports
         id = report.claim.job_id
         self.told.append(("progress", id, str(report.progress)))
-        return {id: self.beats.get(id, Beat(True))}
+        return {report.claim.claim_id: self.beats.get(id, Beat(True))}
 
     def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
         self._outage()
@@ -293,6 +294,45 @@ def test_a_handler_that_does_not_listen_loses_its_job_and_its_result_is_dropped(
     crew.run()
     assert ("release", "job_1") in script.told
     assert not [each for each in script.told if each[0] == "complete"]
+
+
+def test_a_job_that_comes_back_while_its_old_report_is_on_its_way_is_kept() -> None:
+    """The reporter must drop the claim it reported, not the new one of the same job."""
+    again = replace(job("a"), claim_id="clm_again")
+    back = threading.Event()
+    reported = threading.Event()
+
+    class Slow(Script):
+        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+            taken = super().claim(2 if back.is_set() else 1)
+            back.set()
+            return taken
+
+        def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
+            if results[0][0].claim_id == "clm_a":
+                self.answers["a"] = "claim_lost"
+                assert started.wait(10)
+                answer = super().complete(results)
+                self.answers.clear()
+                threading.Timer(0.01, reported.set).start()
+                return answer
+            return super().complete(results)
+
+    started = threading.Event()
+
+    def run(context: JobContext) -> None:
+        if context.claim.claim_id == "clm_b":
+            started.set()
+            assert reported.wait(10)
+        elif context.claim.claim_id == "clm_again":
+            crew.beat()
+            crew.stop()
+
+    script = Slow(job("a"), job("b"), again)
+    crew = worker(script, run, batch=2)
+    crew.run()
+    assert ("heartbeat", "b", "a") in script.told
+    assert script.told[-1] == ("complete", "b", "a")
 
 
 def test_a_drained_worker_claims_nothing_more() -> None:

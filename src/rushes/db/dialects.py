@@ -109,7 +109,11 @@ class Postgres:
                 return errors.ReadOnly("the database is read-only", detail=str(error))
             case pg.LockNotAvailable() | pg.QueryCanceled():
                 return errors.DatabaseBusy("the database did not answer in time", detail=str(error))
-            case psycopg.OperationalError() | psycopg.InterfaceError():
+            case (
+                psycopg.OperationalError()
+                | psycopg.InterfaceError()
+                | pg.IdleInTransactionSessionTimeout()
+            ):
                 return errors.DatabaseDown("the database cannot be reached", detail=str(error))
             case _:
                 return None

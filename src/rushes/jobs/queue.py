@@ -122,9 +122,10 @@ class Queue:
         return taken
 
     def heartbeat(self, tx: Tx, claims: Sequence[Claim]) -> dict[str, Beat]:
+        """One answer per claim id."""
         rows = store.renew_if_held(tx, claims, self.terms.lease_ms)
-        held = {row["id"]: Beat(True, row["cancel_requested_at"] is not None) for row in rows}
-        return {claim.job_id: held.get(claim.job_id, Beat(False)) for claim in claims}
+        held = {row["claim_id"]: Beat(True, row["cancel_requested_at"] is not None) for row in rows}
+        return {claim.claim_id: held.get(claim.claim_id, Beat(False)) for claim in claims}
 
     def progress(self, tx: Tx, reports: Sequence[Progress]) -> dict[str, Beat]:
         for report in reports:
@@ -144,7 +145,7 @@ class Queue:
         held = store.progress_if_held(tx, rows, self.terms.lease_ms)
         return {
             id: Beat(True, held[id]) if id in held else Beat(False)
-            for id in (report.claim.job_id for report in reports)
+            for id in (report.claim.claim_id for report in reports)
         }
 
     def complete(self, tx: Tx, claim: Claim, result: Any = None) -> State:

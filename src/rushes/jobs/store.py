@@ -125,9 +125,8 @@ def waiting(tx: Tx, capabilities: str, kinds: str, *, by_user: bool) -> list[dic
         + """
         SELECT jobs.id, lane, kind, needs, priority, queued_at, jobs.user_id,
             coalesce(turns.turn, 0) AS turn
-        FROM head JOIN jobs ON jobs.id = head.id
-        LEFT JOIN turns ON turns.user_id = jobs.user_id
-        WHERE kind IN (SELECT value FROM {each::kinds})
+        FROM jobs LEFT JOIN turns ON turns.user_id = jobs.user_id
+        WHERE jobs.id IN (SELECT id FROM head) AND kind IN (SELECT value FROM {each::kinds})
         AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))
         AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
             AND value NOT IN (SELECT value FROM {each::capabilities}))""",
@@ -244,14 +243,14 @@ def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[s
         + OWN
         + " AND "
         + LEASE_ALIVE
-        + " RETURNING jobs.id, jobs.cancel_requested_at",
+        + " RETURNING jobs.claim_id, jobs.cancel_requested_at",
         given=_claims(claims),
         lease_ms=lease_ms,
     )
 
 
 def progress_if_held(tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int) -> dict[str, bool]:
-    """Note progress, stage and checkpoint, and renew. Answers held jobs: cancel requested?"""
+    """Note progress, stage and checkpoint, and renew. Answers the held claims: canceled?"""
     rows = tx.change(
         "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
         " checkpoint text, engine_id text})"
@@ -263,11 +262,11 @@ def progress_if_held(tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int) -
         " engine_id = coalesce(given.engine_id, jobs.engine_id)"
         " FROM given WHERE " + OWN + " AND " + LEASE_ALIVE,
         events.from_changed("'progress'"),
-        returning="id, cancel_requested_at",
+        returning="id, claim_id, cancel_requested_at",
         given=reports,
         lease_ms=lease_ms,
     )
-    return {row["id"]: row["cancel_requested_at"] is not None for row in rows}
+    return {row["claim_id"]: row["cancel_requested_at"] is not None for row in rows}
 
 
 def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> dict[str, bool]:

@@ -20,6 +20,9 @@ class Stop(StrEnum):
     CLAIM_LOST = "claim_lost"
 
 
+_stopping = threading.Lock()
+
+
 class JobContext:
     """The one argument of a handler."""
 
@@ -43,7 +46,8 @@ class JobContext:
         self._stall_seconds = stall_seconds
         self._alive_at = time.monotonic()
         self._stop: Stop | None = None
-        self._stopped = threading.Event()
+        # Made when somebody waits: tiny jobs never do, and it would be a tenth of their cost.
+        self._stopped: threading.Event | None = None
 
     def progress(
         self, progress: float, stage: str | None = None, *, checkpoint: Any = None
@@ -70,7 +74,7 @@ class JobContext:
 
     @property
     def stopping(self) -> bool:
-        return self._stopped.is_set()
+        return self._stop is not None
 
     @property
     def stop_reason(self) -> Stop | None:
@@ -78,6 +82,10 @@ class JobContext:
 
     def wait(self, seconds: float) -> None:
         """Sleep, but not a moment longer than the handler may run."""
+        with _stopping:
+            self._stopped = self._stopped or threading.Event()
+            if self._stop is not None:
+                self._stopped.set()
         self._stopped.wait(seconds)
         self.raise_if_stopped()
 
@@ -89,6 +97,8 @@ class JobContext:
 
     def stop(self, reason: Stop) -> None:
         """Asked by the worker, from another thread. A lost claim overrules the other reasons."""
-        if self._stop is None or reason is Stop.CLAIM_LOST:
-            self._stop = reason
-        self._stopped.set()
+        with _stopping:
+            if self._stop is None or reason is Stop.CLAIM_LOST:
+                self._stop = reason
+            if self._stopped is not None:
+                self._stopped.set()

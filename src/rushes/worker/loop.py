@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rushes import errors
-from rushes.protocol import Assignment, Claim, Coordinator, Hello, Progress
+from rushes.protocol import Assignment, Coordinator, Hello, Progress
 from rushes.worker.context import JobContext, Stop
 from rushes.worker.outcome import Failure, failure_of
 
@@ -72,8 +72,9 @@ class Worker:
         self._batch = batch
         self._heartbeat_seconds = heartbeat_seconds
         self._claim_wait_seconds = claim_wait_seconds
+        # By claim: a job that was lost may come back before its old report is answered.
         self._held: dict[str, Held] = {}
-        self._results: list[tuple[Claim, Any]] = []
+        self._results: list[tuple[Held, Any]] = []
         self._results_since = 0.0
         self._reporting: Future[None] | None = None
         self._stopping = threading.Event()
@@ -125,7 +126,7 @@ class Worker:
             return
         self._drained = self._drained or pulse.drain
         for each in held:
-            beat = pulse.beats[each.assignment.job_id]
+            beat = pulse.beats[each.assignment.claim_id]
             if not beat.held:
                 each.context.stop(Stop.CLAIM_LOST)
             else:
@@ -154,9 +155,9 @@ class Worker:
             handler = self._handlers.get(assignment.kind)
             stall = handler.stall_seconds if handler else None
             context = JobContext(assignment, self._report_progress, stall_seconds=stall)
-            self._held[assignment.job_id] = Held(assignment, context, asked_at)
+            self._held[assignment.claim_id] = Held(assignment, context, asked_at)
         for assignment in assignments:
-            self._run_one(self._held[assignment.job_id])
+            self._run_one(self._held[assignment.claim_id])
         return len(assignments)
 
     def _fence(self) -> None:
@@ -199,26 +200,26 @@ class Worker:
             return
         if not self._results:
             self._results_since = time.monotonic()
-        self._results.append((held.assignment.claim, result))
+        self._results.append((held, result))
         if time.monotonic() - self._results_since > REPORT_SECONDS:
             self._report_results()
 
-    def _take_results(self) -> list[tuple[Claim, Any]]:
+    def _take_results(self) -> list[tuple[Held, Any]]:
         results, self._results = self._results, []
         return results
 
-    def _report_results(self, results: list[tuple[Claim, Any]] | None = None) -> None:
+    def _report_results(self, results: list[tuple[Held, Any]] | None = None) -> None:
         results = self._take_results() if results is None else results
-        fresh = [each for each in results if not self._held[each[0].job_id].fenced]
+        fresh = [(held.assignment.claim, result) for held, result in results if not held.fenced]
         answers = self._answered(lambda: self._coordinator.complete(fresh)) if fresh else {}
-        for claim, _ in results:
-            held = self._held[claim.job_id]
-            answer = (answers or {}).get(claim.job_id, errors.ClaimLost.code)
+        for held, _ in results:
+            job_id = held.assignment.job_id
+            answer = (answers or {}).get(job_id, errors.ClaimLost.code)
             if answer == errors.CancelRequested.code:
                 self._report_failure(held, Failure("transient", "canceled", ""))
             else:
                 if answer == errors.ClaimLost.code:
-                    log.warning("job %s: the claim was lost, its result is dropped", claim.job_id)
+                    log.warning("job %s: the claim was lost, its result is dropped", job_id)
                 self._drop(held)
 
     def _report_failure(self, held: Held, failure: Failure | Stop) -> None:
@@ -253,10 +254,10 @@ class Worker:
         return FENCE_AT * max(leases, default=0)
 
     def _report_progress(self, progress: Progress) -> None:
-        held = self._held.get(progress.claim.job_id)
+        held = self._held.get(progress.claim.claim_id)
         sent_at = time.monotonic()
         try:
-            beat = self._coordinator.progress([progress])[progress.claim.job_id]
+            beat = self._coordinator.progress([progress])[progress.claim.claim_id]
         except errors.Unavailable:
             self._fence()
             return
@@ -268,7 +269,7 @@ class Worker:
             held.context.stop(Stop.CANCELED)
 
     def _drop(self, held: Held) -> None:
-        self._held.pop(held.assignment.job_id, None)
+        self._held.pop(held.assignment.claim_id, None)
 
 
 def _checked(result: Any) -> Any:
