@@ -58,7 +58,7 @@ soak: $(READY)
 bench: bench-queue
 
 bench-queue: $(BENCH_READY)
-	.venv-bench/bin/python benchmarks/queue.py
+	.venv-bench/bin/python benchmarks/bench_queue.py
 
 $(BENCH_READY): requirements-bench.txt pyproject.toml
 	@$(call venv,.venv-bench)

@@ -43,7 +43,7 @@ def waiting_claim(rushes: Rushes) -> tuple[threading.Thread, list[str]]:
         return real_wait(mark, timeout_seconds)
 
     bell.wait = wait  # type: ignore[method-assign]
-    coordinator = rushes.worker()._coordinator
+    coordinator = rushes.worker().coordinator
     coordinator.hello(Hello(kinds=["noop"]))
     thread = threading.Thread(
         target=lambda: found.extend(each.job_id for each in coordinator.claim(1, 30))

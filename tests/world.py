@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import psycopg
 
 import services
-from rushes import events, ids
+from rushes import events, ids, wakeup
 from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database, Tx
@@ -59,8 +59,8 @@ class World:
         self.clock = clock
         self._drop = drop
         self.terms = Terms()
-        self.rings = 0
-        self.queue = Queue(self.terms, ring=self._ring)
+        self.bell = wakeup.Local()
+        self.queue = Queue(self.terms, bell=self.bell)
         self.chores = Chores(db, self.queue)
         with db.begin() as tx:
             # As if a server had been up all the time.
@@ -68,7 +68,7 @@ class World:
 
     def set_terms(self, terms: Terms) -> None:
         self.terms = terms
-        self.queue = Queue(terms, ring=self._ring)
+        self.queue = Queue(terms, bell=self.bell)
         self.chores = Chores(self.db, self.queue)
 
     # Time
@@ -189,8 +189,9 @@ class World:
         self.db.close()
         self._drop()
 
-    def _ring(self) -> None:
-        self.rings += 1
+    @property
+    def rings(self) -> int:
+        return self.bell.mark()
 
 
 def open_sqlite(directory: Path) -> World:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 from benchmarks.contestants.tally import Latencies, Tally, send_paced
 
 from rushes import JobContext, NewJob, Rushes, config
+from rushes.protocol import Assignment, Claim, Coordinator
+from rushes.worker.loop import Worker
 
-BATCH = 100
+BATCH = 300
 ENQUEUE_BATCH = 1_000
 DONE = "SELECT count(*) FROM jobs WHERE state = 'completed'"
 LEFT = "SELECT count(*) FROM jobs WHERE state <> 'completed'"
@@ -54,16 +57,39 @@ def enqueue_in_batches(url: str, jobs: int) -> float:
 fill = enqueue_in_batches
 
 
+class UntilDrained:
+    """The worker's own coordinator, but an empty queue ends the work, and completions are told."""
+
+    def __init__(self, worker: Worker, tally: Tally) -> None:
+        self._worker = worker
+        self._coordinator = worker.coordinator
+        self._tally = tally
+
+    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        taken = [] if self._tally.enough else self._coordinator.claim(limit)
+        if not taken:
+            self._worker.stop()
+        return taken
+
+    def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
+        answers = self._coordinator.complete(results)
+        self._tally.add(len(answers))
+        return answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._coordinator, name)
+
+
 def drain(url: str, tally: Tally) -> dict[str, Any]:
     with open_app(url) as app:
         app.handler("noop")(lambda job: None)
         worker = app.worker(batch=BATCH)
+        worker.coordinator = cast(Coordinator, UntilDrained(worker, tally))
         app.workers()
         chores = threading.Thread(target=app.chores.run)
         tally.start()
         chores.start()
-        while not tally.enough and (jobs := worker.step()):
-            tally.add(jobs)
+        worker.run()
         app.chores.stop()
         chores.join()
         app.chores.number_events()

@@ -66,7 +66,7 @@ class Rushes:
             self.db.close()
             raise
         self.bell = _bell(self.db)
-        self.queue = Queue(terms(self.settings), ring=self.bell.ring, kinds=self._known_kinds)
+        self.queue = Queue(terms(self.settings), bell=self.bell, kinds=self._known_kinds)
         self.chores = chores.Chores(
             self.db,
             self.queue,

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import psycopg
 
-# NOTIFY makes commits wait for each other (measured: half the throughput with 16 writers), so it is
-# sent by a thread of its own, after the commit, for everything that came within this time.
+# NOTIFY makes commits wait for each other (measured: half the throughput with 16 writers), so in a
+# rush it is sent by a thread of its own, after the commit, for all that came within this time.
 COALESCE_SECONDS = 0.005
 RECONNECT_SECONDS = 1.0
 # How long closing may have to wait for the listener.
@@ -24,6 +25,14 @@ LISTEN_SECONDS = 0.5
 class Wakeup(Protocol):
     def ring(self) -> None:
         """There may be work. Never blocks, never raises."""
+        ...
+
+    def ring_here(self) -> None:
+        """The same for this process only; others have been told with the commit."""
+        ...
+
+    def is_quiet(self) -> bool:
+        """Nothing was enqueued just now: then it is quickest to tell others with the commit."""
         ...
 
     def mark(self) -> int:
@@ -47,6 +56,12 @@ class Local:
             self._rings += 1
             self._changed.notify_all()
 
+    def ring_here(self) -> None:
+        self.ring()
+
+    def is_quiet(self) -> bool:
+        return False
+
     def mark(self) -> int:
         return self._rings
 
@@ -67,6 +82,7 @@ class Postgres:
         self._local = Local()
         self._closing = threading.Event()
         self._rung = threading.Event()
+        self._asked_at = 0.0
         self._threads: dict[Callable[[], None], threading.Thread] = {}
         self._starting = threading.Lock()
 
@@ -74,6 +90,14 @@ class Postgres:
         self._local.ring()
         self._rung.set()
         self._start(self._tell)
+
+    def ring_here(self) -> None:
+        self._local.ring()
+
+    def is_quiet(self) -> bool:
+        now = time.monotonic()
+        quiet, self._asked_at = now - self._asked_at > COALESCE_SECONDS, now
+        return quiet
 
     def mark(self) -> int:
         self._start(self._listen)

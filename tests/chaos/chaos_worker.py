@@ -240,7 +240,7 @@ def work(url: str, directory: Path, spec: Spec) -> None:
         threading.Thread(target=app.chores.run, daemon=True).start()
     worker = app.worker(spec.name, batch=spec.batch)
     # Between the shipped loop and the shipped dispatch, which the library wires up by itself.
-    recorder = worker._coordinator = Recorder(worker._coordinator, history)
+    recorder = worker.coordinator = Recorder(worker.coordinator, history)
     if spec.rude:
         Rude(recorder, spec).run()
     else:

@@ -342,8 +342,8 @@ MUTANTS: list[Mutant] = [
         LOOP,
         "        if held.fenced:\n            self._drop(held)\n            return\n",
         "",
-        "if not self._held[each[0].job_id].fenced]",
-        "if each]",
+        " for held, result in results if not held.fenced]",
+        " for held, result in results]",
     ),
     (
         "refusal_is_repeated",

@@ -172,15 +172,25 @@ class Sqlite:
         return False
 
 
+# What events, attempts and answers are made of; a row has twice as many.
+CHANGED_COLUMNS = """jobs.id, jobs.kind, jobs.media_id, jobs.user_id, jobs.state, jobs.priority,
+    jobs.args, jobs.queued_at, jobs.progress, jobs.stage, jobs.attempt, jobs.max_attempts,
+    jobs.claim_id, jobs.claim_epoch, jobs.claimed_by, jobs.claimed_at, jobs.cancel_requested_at,
+    jobs.checkpoint, jobs.processed_by_worker_id, jobs.processed_by_worker_name, jobs.error_code"""
 CHANGED_BY_ID = """WITH changed AS (
     SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:changed))
 ) """
 
 
+# In a subselect, so that it is said once and not for every row.
+NOTIFY = f"(SELECT pg_notify('{CHANNEL}', ''))"
+
+
 @cache
 def _with_changed(change: str, then: tuple[str, ...], returning: str) -> str:
     follow = "".join(f", then_{n} AS ({text})" for n, text in enumerate(then))
-    return f"WITH changed AS ({change} RETURNING jobs.*){follow} SELECT {returning} FROM changed"
+    change = f"{change} RETURNING {CHANGED_COLUMNS}"
+    return f"WITH changed AS ({change}){follow} SELECT {returning} FROM changed"
 
 
 def is_unique_violation(error: Exception) -> bool:

@@ -15,6 +15,7 @@ from rushes.jobs import job as jobs
 from rushes.jobs import lifecycle, policy, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.protocol import Assignment, Beat, Claim, Progress
+from rushes.wakeup import Local, Wakeup
 
 ERROR_LIMIT = 2_000
 WORD_LIMIT = 100
@@ -56,12 +57,12 @@ class Queue:
         self,
         terms: Terms | None = None,
         *,
-        ring: Callable[[], None] = lambda: None,
+        bell: Wakeup | None = None,
         kinds: Callable[[], Iterable[str] | None] = lambda: None,
     ) -> None:
-        """`ring` wakes waiting workers after a commit; `kinds` tells the kinds that are known."""
+        """`bell` wakes waiting workers after a commit; `kinds` tells the kinds that are known."""
         self.terms = terms or Terms()
-        self._ring = ring
+        self._bell = bell or Local()
         self._kinds = kinds
 
     # Into the queue
@@ -73,13 +74,14 @@ class Queue:
         """One answer per request, in order. A live job with the same key is answered instead."""
         rows = [self._row(new) for new in news]
         self._check_references(tx, news, rows)
-        created = store.insert(tx, rows) if rows else set()
+        notify = self._bell.is_quiet()
+        created = store.insert(tx, rows, notify=notify) if rows else set()
         answers = [
             Enqueued(row["id"], True) if row["id"] in created else self._twin(tx, row)
             for row in rows
         ]
         if created:
-            tx.wake_after_commit(self._ring)
+            tx.wake_after_commit(self._bell.ring_here if notify else self._bell.ring)
         return answers
 
     def retry(self, tx: Tx, job_id: str) -> Enqueued:
@@ -114,8 +116,7 @@ class Queue:
             wanted = min(share, limit - len(taken))
             if wanted == 0:
                 break
-            claim_ids = [ids.new("clm") for _ in range(wanted)]
-            rows = store.claim(tx, self._take(tx, worker, strand), claim_ids)
+            rows = store.claim(tx, self._take(tx, worker, strand), ids.new("clm"), wanted)
             if rows and strand.user_id is not None:
                 store.take_turn(tx, strand.user_id)
             taken += [self._assignment(row) for row in rows]
@@ -207,7 +208,7 @@ class Queue:
         if not settlements:
             return {}
         changed = store.settle(tx, settlements, expired=True)
-        tx.wake_after_commit(self._ring)
+        tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
         self._unblock(tx, [id for id, state in went.items() if state in jobs.TERMINAL])
         return went
@@ -269,7 +270,7 @@ class Queue:
             if twin is not None:
                 return Enqueued(twin, False)
             if store.insert(tx, [row]):
-                tx.wake_after_commit(self._ring)
+                tx.wake_after_commit(self._bell.ring)
                 return Enqueued(row["id"], True)
         raise errors.DatabaseBusy("the same job was started and ended again and again")
 
@@ -356,7 +357,7 @@ class Queue:
         if not store.settle(tx, [settlement]):
             raise errors.ClaimLost("the claim is not held any more")
         if next.state is State.QUEUED:
-            tx.wake_after_commit(self._ring)
+            tx.wake_after_commit(self._bell.ring)
         else:
             self._unblock(tx, [claim.job_id])
         return next.state
@@ -379,7 +380,7 @@ class Queue:
         while parents is None or parents:
             changed = store.unblock(tx, parents)
             if State.QUEUED in changed.values():
-                tx.wake_after_commit(self._ring)
+                tx.wake_after_commit(self._bell.ring)
             freed += len(changed)
             parents = [id for id, state in changed.items() if state is State.CANCELED]
         return freed

@@ -12,6 +12,7 @@ from typing import Any
 
 from rushes import events
 from rushes.db.database import Tx
+from rushes.db.dialects import NOTIFY
 from rushes.jobs.job import Job, State, encode
 from rushes.jobs.lifecycle import MAX_CLAIMS, Next
 from rushes.protocol import Claim
@@ -35,8 +36,9 @@ ASSIGNMENT = """id, kind, media_id, user_id, args, claim_id, claim_epoch, attemp
     checkpoint, priority, queued_at"""
 
 
-def insert(tx: Tx, rows: Sequence[dict[str, Any]]) -> set[str]:
-    """Insert jobs; answers the ids that were new. The others have a live twin."""
+def insert(tx: Tx, rows: Sequence[dict[str, Any]], *, notify: bool = False) -> set[str]:
+    """Insert jobs; answers the ids that were new. The others have a live twin. `notify`: also
+    tell waiting workers, which PostgreSQL does with the commit."""
     changed = tx.change(
         """
         WITH given AS ({given:id text, kind text, media_id text, user_id text, state text,
@@ -52,6 +54,7 @@ def insert(tx: Tx, rows: Sequence[dict[str, Any]]) -> set[str]:
         FROM given WHERE true
         ON CONFLICT DO NOTHING""",
         events.from_changed("state"),
+        returning=f"id, {NOTIFY}" if notify else "id",
         given=rows,
     )
     return {row["id"] for row in changed}
@@ -164,17 +167,16 @@ PICK_OF_USER = (
     + " AND user_id = :user_id"
     + " ORDER BY lane, user_id, queued_at, id LIMIT :limit {skip_locked})"
 )
+# A single claim has the fresh id itself; in a batch the jobs' ids make it one for each.
 CLAIM = """
-    , numbered AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM picked),
-    given AS MATERIALIZED ({given:n bigint, claim_id text})
-    UPDATE jobs SET state = 'processing', claim_id = given.claim_id,
+    UPDATE jobs SET state = 'processing',
+        claim_id = :claim_id || CASE WHEN :limit = 1 THEN '' ELSE substr(jobs.id, 5) END,
         claim_epoch = claim_epoch + 1, attempt = attempt + 1, claims = claims + 1,
         claimed_by = :worker_id, claimed_at = {now}, claim_expires_at = {now} + :lease_ms,
         deadline_at = {now} + coalesce(timeout_ms, :timeout_ms),
         started_at = coalesce(started_at, {now}), progress = 0, stage = NULL,
         processed_by_worker_id = :worker_id, processed_by_worker_name = :worker_name
-    FROM numbered JOIN given ON given.n = numbered.n
-    WHERE jobs.id = numbered.id AND jobs.state = 'queued'"""
+    FROM picked WHERE jobs.id = picked.id AND jobs.state = 'queued'"""
 OPEN_ATTEMPTS = """
     INSERT INTO attempts (job_id, epoch, number, claim_id, worker_id, worker_name, started_at)
     SELECT id, claim_epoch, attempt, claim_id, claimed_by,
@@ -182,16 +184,15 @@ OPEN_ATTEMPTS = """
     FROM changed"""
 
 
-def claim(tx: Tx, take: Take, claim_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Take the oldest due jobs of a strand, as many as there are claim ids. The order of the
-    answer is the order of the queue."""
+def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[dict[str, Any]]:
+    """Take the oldest due jobs of a strand. The order of the answer is that of the queue."""
     rows = tx.change(
         (PICK_FIFO if take.user_id is None else PICK_OF_USER) + CLAIM,
         OPEN_ATTEMPTS,
         events.from_changed("'started'"),
         returning=ASSIGNMENT,
-        given=[{"n": n, "claim_id": id} for n, id in enumerate(claim_ids, 1)],
-        limit=len(claim_ids),
+        claim_id=claim_id,
+        limit=limit,
         max_claims=MAX_CLAIMS,
         lane=take.lane,
         kind=take.kind,

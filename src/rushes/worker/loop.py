@@ -66,7 +66,7 @@ class Worker:
         claim_wait_seconds: float = 30.0,
     ) -> None:
         """`batch`: how many jobs to claim at once; more than one only pays for tiny jobs."""
-        self._coordinator = coordinator
+        self.coordinator = coordinator
         self._handlers = handlers
         self._hello = hello
         self._batch = batch
@@ -104,7 +104,7 @@ class Worker:
     def stop(self) -> None:
         """Claim nothing more and give back what is held."""
         self._stopping.set()
-        self._coordinator.interrupt()
+        self.coordinator.interrupt()
         for held in list(self._held.values()):
             held.context.stop(Stop.SHUTDOWN)
 
@@ -112,14 +112,14 @@ class Worker:
         """Give back what a handler that does not listen still holds; its result will be refused."""
         for held in list(self._held.values()):
             held.context.stop(Stop.CLAIM_LOST)
-            self._answered(partial(self._coordinator.release, held.assignment.claim))
+            self._answered(partial(self.coordinator.release, held.assignment.claim))
 
     def beat(self) -> None:
         """Renew what is held, once. Stalled jobs are left out, so that their lease runs out."""
         held = [each for each in list(self._held.values()) if not each.context.stalled]
         sent_at = time.monotonic()
         try:
-            pulse = self._coordinator.heartbeat([each.assignment.claim for each in held])
+            pulse = self.coordinator.heartbeat([each.assignment.claim for each in held])
         except errors.RushesError as error:
             log.warning("no heartbeat: %s", error.message)
             self._fence()
@@ -148,7 +148,7 @@ class Worker:
     def _claim_and_run(self, wait_seconds: float) -> int:
         self._say_hello()
         asked_at = time.monotonic()
-        assignments = self._coordinator.claim(self._batch, wait_seconds)
+        assignments = self.coordinator.claim(self._batch, wait_seconds)
         if wait_seconds:
             asked_at = time.monotonic()
         for assignment in assignments:
@@ -174,7 +174,7 @@ class Worker:
 
     def _say_hello(self) -> None:
         if not self._said_hello:
-            self._coordinator.hello(self._hello)
+            self.coordinator.hello(self._hello)
             self._said_hello = True
 
     def _run_one(self, held: Held) -> None:
@@ -211,7 +211,7 @@ class Worker:
     def _report_results(self, results: list[tuple[Held, Any]] | None = None) -> None:
         results = self._take_results() if results is None else results
         fresh = [(held.assignment.claim, result) for held, result in results if not held.fenced]
-        answers = self._answered(lambda: self._coordinator.complete(fresh)) if fresh else {}
+        answers = self._answered(lambda: self.coordinator.complete(fresh)) if fresh else {}
         for held, _ in results:
             job_id = held.assignment.job_id
             answer = (answers or {}).get(job_id, errors.ClaimLost.code)
@@ -225,11 +225,11 @@ class Worker:
     def _report_failure(self, held: Held, failure: Failure | Stop) -> None:
         claim = held.assignment.claim
         if failure is Stop.SHUTDOWN:
-            self._answered(lambda: self._coordinator.release(claim), held)
+            self._answered(lambda: self.coordinator.release(claim), held)
         elif isinstance(failure, Failure) and not held.fenced:
             log.info("job %s failed: %s %s", claim.job_id, failure.code, failure.message)
             self._answered(
-                lambda: self._coordinator.fail(
+                lambda: self.coordinator.fail(
                     claim, failure.error_class, failure.code, failure.message
                 ),
                 held,
@@ -257,7 +257,7 @@ class Worker:
         held = self._held.get(progress.claim.claim_id)
         sent_at = time.monotonic()
         try:
-            beat = self._coordinator.progress([progress])[progress.claim.claim_id]
+            beat = self.coordinator.progress([progress])[progress.claim.claim_id]
         except errors.Unavailable:
             self._fence()
             return

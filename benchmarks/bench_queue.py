@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 
-# This file is named like a module of the standard library, which must not be found here.
 ROOT = __file__.rsplit("/", 2)[0]
 sys.path[0] = ROOT
 sys.path.append(f"{ROOT}/tests")
