@@ -41,20 +41,22 @@ def assign_positions(tx: Tx) -> int:
     """Number what has committed since; answers how many. Any replica may run it at any time."""
     # The lock comes first, in a statement of its own: on PostgreSQL a statement that waited for
     # it would still see the table as it was before the wait, and number rows twice.
-    tx.all("UPDATE event_head SET pos = pos WHERE id = 1")
-    rows = tx.all(
+    before = tx.one("UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos")
+    tx.all(
         """
         UPDATE events SET pos = fresh.pos
         FROM (SELECT seq, (SELECT pos FROM event_head) + row_number() OVER (ORDER BY seq) AS pos
               FROM (SELECT seq FROM events WHERE pos IS NULL ORDER BY seq LIMIT :batch) AS page
              ) AS fresh
-        WHERE events.seq = fresh.seq AND events.pos IS NULL
-        RETURNING events.pos""",
+        WHERE events.seq = fresh.seq AND events.pos IS NULL""",
         batch=BATCH,
     )
-    if rows:
-        tx.all("UPDATE event_head SET pos = :pos WHERE id = 1", pos=max(row["pos"] for row in rows))
-    return len(rows)
+    after = tx.one(
+        "UPDATE event_head SET pos ="
+        " coalesce((SELECT max(pos) FROM events WHERE pos IS NOT NULL), pos)"
+        " WHERE id = 1 RETURNING pos"
+    )
+    return int(after["pos"] - before["pos"]) if before and after else 0
 
 
 def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]]:

@@ -179,6 +179,24 @@ def test_higher_priority_first_then_age(world: World) -> None:
     assert order == [high, normal, normal_too, low]
 
 
+def test_a_batching_worker_comes_to_a_better_lane_after_a_few_batches(world: World) -> None:
+    news = [NewJob(kind="noop")] * 20
+    world.run(lambda tx: world.queue.enqueue_many(tx, news))
+    worker = world.worker()
+    world.claim_all(worker, 2)
+    high = world.enqueue(priority="high")
+    batches = [[each.job_id for each in world.claim_all(worker, 2)] for _ in range(5)]
+    assert [high in batch for batch in batches] == [False] * 4 + [True]
+
+
+def test_a_batching_worker_whose_lane_ran_dry_finds_the_next(world: World) -> None:
+    worker = world.worker(kinds=["a", "b"])
+    world.enqueue("a")
+    assert len(world.claim_all(worker, 5)) == 1
+    other = world.enqueue("b")
+    assert [each.job_id for each in world.claim_all(worker, 5)] == [other]
+
+
 def test_age_decides_across_kinds(world: World) -> None:
     worker = world.worker(kinds=["a", "b"])
     first = world.enqueue("b")

@@ -29,7 +29,12 @@ MUTANTS: list[Mutant] = [
     ("claim_keeps_epoch", STORE, "claim_epoch = claim_epoch + 1", "claim_epoch = claim_epoch"),
     ("claim_does_not_count", STORE, "attempt = attempt + 1, claims", "attempt = attempt, claims"),
     ("claims_not_counted", STORE, "claims = claims + 1", "claims = claims"),
-    ("claim_id_by_lane", STORE, "claim_id = given.claim_id,\n", "claim_id = 'clm_' || lane,\n"),
+    (
+        "claim_id_by_lane",
+        STORE,
+        "claim_id = :claim_id || CASE",
+        "claim_id = substr(:claim_id, 1, 4) || lane || CASE",
+    ),
     # Time
     (
         "lease_alive_at_its_end",
@@ -217,8 +222,8 @@ MUTANTS: list[Mutant] = [
     (
         "positions_without_lock",
         EVENTS,
-        '    tx.all("UPDATE event_head SET pos = pos WHERE id = 1")\n    rows',
-        "    rows",
+        '"UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos"',
+        '"SELECT pos FROM event_head"',
     ),
     ("reader_sees_twice", EVENTS, "WHERE pos > :position", "WHERE pos >= :position"),
     (
@@ -237,8 +242,8 @@ MUTANTS: list[Mutant] = [
     (
         "kinds_ignored",
         STORE,
-        "WHERE kind IN (SELECT value FROM {each::kinds})",
-        "WHERE (kind IN (SELECT value FROM {each::kinds}) OR true)",
+        "AND kind IN (SELECT value FROM {each::kinds})",
+        "AND (kind IN (SELECT value FROM {each::kinds}) OR true)",
     ),
     ("disabled_worker_claims", STORE, "id = :worker_id AND state = 'enabled')", "id = :worker_id)"),
     (
@@ -264,8 +269,8 @@ MUTANTS: list[Mutant] = [
     (
         "turns_not_taken",
         QUEUE,
-        "                store.take_turn(tx, strand.user_id)\n",
-        "                pass\n",
+        "            store.take_turn(tx, strand.user_id)\n",
+        "            pass\n",
     ),
     ("no_courtesy", QUEUE, "return self.terms.prefer_wait_ms if better else 0", "return 0"),
     (
@@ -362,7 +367,7 @@ MUTANTS: list[Mutant] = [
     (
         "outage_ends_the_loop",
         LOOP,
-        '                log.warning("cannot reach the queue: %s", error.message)\n                self._stopping.wait(RETRY_SECONDS)\n',
-        "                return\n",
+        '                    log.warning("cannot reach the queue: %s", error.message)\n                    self._stopping.wait(RETRY_SECONDS)\n',
+        "                    return\n",
     ),
 ]

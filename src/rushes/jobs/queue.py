@@ -20,6 +20,8 @@ from rushes.wakeup import Local, Wakeup
 ERROR_LIMIT = 2_000
 WORD_LIMIT = 100
 SWEEP_PAGE = 100
+# So many batches in a row may come from one lane before a better one is looked for.
+LOOK_AFTER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class Queue:
         """`bell` wakes waiting workers after a commit; `kinds` tells the kinds that are known."""
         self.terms = terms or Terms()
         self._bell = bell or Local()
+        self._last: dict[str, tuple[policy.Strand, int]] = {}
         self._kinds = kinds
 
     # Into the queue
@@ -109,17 +112,18 @@ class Queue:
 
     def claim(self, tx: Tx, worker: Claimant, limit: int = 1) -> list[Assignment]:
         """Up to `limit` jobs, best first. Each strand is asked once: a lost race costs nothing."""
-        taken: list[Assignment] = []
+        if taken := self._claim_from_last(tx, worker, limit):
+            return taken
         strands = self._strands(tx, worker)
         share = policy.share(self.terms.policy, limit, len(strands))
         for strand in policy.order(self.terms.policy, strands):
             wanted = min(share, limit - len(taken))
             if wanted == 0:
                 break
-            rows = store.claim(tx, self._take(tx, worker, strand), ids.new("clm"), wanted)
-            if rows and strand.user_id is not None:
-                store.take_turn(tx, strand.user_id)
-            taken += [self._assignment(row) for row in rows]
+            rows = self._claim_from(tx, worker, strand, wanted)
+            taken += rows
+            if rows and limit > 1 and strand.user_id is None:
+                self._last[worker.id] = (strand, LOOK_AFTER)
         return taken
 
     def heartbeat(self, tx: Tx, claims: Sequence[Claim]) -> dict[str, Beat]:
@@ -295,6 +299,25 @@ class Queue:
             )
             for row in rows
         ]
+
+    def _claim_from_last(self, tx: Tx, worker: Claimant, limit: int) -> list[Assignment]:
+        """A worker that takes many at once goes on where it found work, and looks around only now
+        and then: looking costs a round trip."""
+        strand, times = self._last.pop(worker.id, (None, 0))
+        if strand is None or times == 0 or limit == 1:
+            return []
+        taken = self._claim_from(tx, worker, strand, limit)
+        if taken and times > 1:
+            self._last[worker.id] = (strand, times - 1)
+        return taken
+
+    def _claim_from(
+        self, tx: Tx, worker: Claimant, strand: policy.Strand, limit: int
+    ) -> list[Assignment]:
+        rows = store.claim(tx, self._take(tx, worker, strand), ids.new("clm"), limit)
+        if rows and strand.user_id is not None:
+            store.take_turn(tx, strand.user_id)
+        return [self._assignment(row) for row in rows]
 
     def _assignment(self, row: dict[str, Any]) -> Assignment:
         return Assignment(
