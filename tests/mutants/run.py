@@ -76,11 +76,8 @@ def _first_failure(mutant: Mutant, tests: list[str]) -> str:
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
         if mutant:
             _apply(mutant, source / "rushes" / mutant[1])
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{source}:{ROOT / 'tests'}",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environment = {**os.environ, "PYTHONPATH": f"{source}:{ROOT / 'tests'}"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p"]
         command += ["no:cacheprovider", "-p", "no:xdist", "--timeout=60"]
         command += [f"--basetemp={directory}/tmp", *tests]

@@ -317,12 +317,6 @@ MUTANTS: list[Mutant] = [
         '("failed", "deferred", "released", "canceled", "lost")',
     ),
     (
-        "publishes_deleted_media",
-        "media/library.py",
-        "    store.lock_media_of_job(tx, claim.job_id)\n",
-        "",
-    ),
-    (
         "old_version_stays_current",
         "media/store.py",
         '"UPDATE media SET current_version_id = :id WHERE id = :media_id"',

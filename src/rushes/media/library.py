@@ -39,7 +39,7 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
 
 def complete(tx: Tx, queue: Queue, claim: Claim, result: Any = None) -> State:
     """Complete the job and publish what it built: both, or neither. Call it in `Database.begin`."""
-    # First, as deleting does: otherwise the two could pass each other and publish a deleted item.
+    # First, as deleting does: otherwise the two lock each other out and one has to start again.
     store.lock_media_of_job(tx, claim.job_id)
     state = queue.complete(tx, claim, result)
     store.publish(tx, claim.claim_id)
