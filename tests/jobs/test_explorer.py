@@ -166,8 +166,8 @@ def no_fence_for_fail_and_release(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def epoch_as_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbered = "claim_id = jobs.id || '-' || (claim_epoch + 1),"
-    rewrite(monkeypatch, ("claim_id = given.claim_id,", numbered))
+    numbered = "claim_id = substr(:claim_id, 1, 4) || (claim_epoch + 1) || CASE"
+    rewrite(monkeypatch, ("claim_id = :claim_id || CASE", numbered))
 
 
 def complete_ignores_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
