@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RUSHES_TEST_POSTGRES"] = postgres.url("")
     os.environ["RUSHES_TEST_REDIS"] = redis.url
     worlds.make_template(postgres)
+    for each in _running:
+        sys.stderr.write(f"testing with {each.source}\n")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -37,10 +40,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         _running.pop().stop()
     while _directory:
         _directory.pop().cleanup()
-
-
-def pytest_report_header() -> list[str]:
-    return [f"service: {each.source}" for each in _running]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
