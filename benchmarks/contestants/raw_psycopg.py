@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from itertools import islice
 
 import msgspec
 import psycopg
 from benchmarks.contestants import recorded, rushes_any
 from benchmarks.contestants.rushes_any import fill
 from benchmarks.contestants.tally import Tally
+
+from rushes.db import database
 
 TITLE = "raw psycopg, same SQL"
 DATABASE = "postgres"
@@ -31,7 +32,7 @@ def prepare(url: str) -> None:
 
 
 def drain(url: str, tally: Tally) -> None:
-    connection = psycopg.connect(url, autocommit=True)
+    connection = psycopg.connect(url, autocommit=True, options=database.POSTGRES_LIMITS["options"])
     statements = recorded.by_verb(connection.execute(recorded.READ).fetchall())
     numbering = threading.Event()
     numberer = threading.Thread(target=number, args=(url, statements["number"], numbering))
@@ -53,8 +54,7 @@ def work(
     while not tally.enough:
         cursor.execute(lanes.encode(), lane_params)
         cursor.fetchall()
-        given = [{"n": n, "claim_id": id} for n, id in enumerate(islice(ids, rushes_any.BATCH), 1)]
-        cursor.execute(claim.encode(), claim_params | {"given": encode(given).decode()})
+        cursor.execute(claim.encode(), claim_params | {"claim_id": next(ids)})
         assert cursor.description is not None
         names = [column.name for column in cursor.description]
         job_at, claim_at = names.index("id"), names.index("claim_id")
@@ -69,12 +69,10 @@ def work(
 def number(url: str, statements: list[recorded.Statement], over: threading.Event) -> None:
     """The events' positions, as the chores of Rushes give them."""
     [(lock, _), (assign, assign_params), (head, _)] = statements
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(url, options=database.POSTGRES_LIMITS["options"]) as connection:
         while not over.is_set():
             connection.execute(lock.encode())
-            rows = connection.execute(assign.encode(), assign_params).fetchall()
-            if rows:
-                connection.execute(head.encode(), {"pos": max(row[0] for row in rows)})
+            connection.execute(assign.encode(), assign_params)
+            connection.execute(head.encode())
             connection.commit()
-            if len(rows) < recorded.NUMBERED_AT_ONCE:
-                over.wait(recorded.NUMBER_EVERY_SECONDS)
+            over.wait(recorded.NUMBER_EVERY_SECONDS)

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import threading
 import time
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -61,24 +60,23 @@ def work(
     while not tally.enough:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(lanes[0], lanes[1] | {"now": now()}).fetchall()
-        given = [{"n": n, "claim_id": id} for n, id in enumerate(islice(ids, rushes_any.BATCH), 1)]
-        rows = change(connection, claim, given)
+        rows = change(connection, claim, claim_id=next(ids))
         connection.execute("COMMIT")
         if not rows:
             return
         results = [{"id": row["id"], "claim_id": row["claim_id"], "result": None} for row in rows]
         connection.execute("BEGIN IMMEDIATE")
-        rows = change(connection, statements["complete"], results)
+        rows = change(connection, statements["complete"], given=encode(results).decode())
         connection.execute("COMMIT")
         tally.add(len(rows))
 
 
 def change(
-    connection: sqlite3.Connection, statements: list[recorded.Statement], given: list[Any]
+    connection: sqlite3.Connection, statements: list[recorded.Statement], **fresh: Any
 ) -> list[dict[str, Any]]:
     """One guarded change, then what follows from the rows that it changed."""
     (sql, params), *then = statements
-    fresh = {"given": encode(given).decode(), "now": now()}
+    fresh["now"] = now()
     cursor = connection.execute(sql, params | fresh)
     names = [column[0] for column in cursor.description]
     rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -96,12 +94,10 @@ def number(path: str, statements: list[recorded.Statement], over: threading.Even
     while not over.is_set():
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(lock)
-        rows = connection.execute(assign, assign_params).fetchall()
-        if rows:
-            connection.execute(head, {"pos": max(row[0] for row in rows)})
+        connection.execute(assign, assign_params)
+        connection.execute(head)
         connection.execute("COMMIT")
-        if len(rows) < recorded.NUMBERED_AT_ONCE:
-            over.wait(recorded.NUMBER_EVERY_SECONDS)
+        over.wait(recorded.NUMBER_EVERY_SECONDS)
     connection.close()
 
 

@@ -24,8 +24,6 @@ Statement = tuple[str, dict[str, Any]]
 
 TABLE = "CREATE TABLE recorded (verb text, sql text, params text)"
 READ = "SELECT verb, sql, params FROM recorded"
-# As in `rushes.events.BATCH`.
-NUMBERED_AT_ONCE = events.BATCH
 NUMBER_EVERY_SECONDS = 0.5
 
 
