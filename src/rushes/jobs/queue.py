@@ -307,8 +307,9 @@ class Queue:
         if strand is None or times == 0 or limit == 1:
             return []
         taken = self._claim_from(tx, worker, strand, limit)
-        if taken and times > 1:
-            self._last[worker.id] = (strand, times - 1)
+        times -= 1 if taken else 0
+        if times:
+            self._last[worker.id] = (strand, times)
         return taken
 
     def _claim_from(
