@@ -7,7 +7,6 @@ and `{each:column}`; `compile` fills these in and turns `:name` into the driver'
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
@@ -191,10 +190,3 @@ def _with_changed(change: str, then: tuple[str, ...], returning: str) -> str:
     follow = "".join(f", then_{n} AS ({text})" for n, text in enumerate(then))
     change = f"{change} RETURNING {CHANGED_COLUMNS}"
     return f"WITH changed AS ({change}){follow} SELECT {returning} FROM changed"
-
-
-def is_unique_violation(error: Exception) -> bool:
-    """For callers that insert into a table with a unique key of their own."""
-    if isinstance(error, sqlite3.IntegrityError):
-        return "UNIQUE" in str(error)
-    return type(error).__name__ == "UniqueViolation"
