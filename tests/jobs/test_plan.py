@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rushes import events
 from rushes.db.database import Tx
 from rushes.jobs.job import NewJob
 from world import World
@@ -54,3 +55,30 @@ def test_claiming_does_not_sort_the_backlog(plans: dict[str, list[str]]) -> None
     sorts = [n for n, line in enumerate(plan) if "TEMP B-TREE" in line]
     picks = [n for n, line in enumerate(plan) if "jobs_queued" in line]
     assert not sorts or min(picks) < min(sorts)
+
+
+def test_numbering_events_does_not_walk_over_the_numbered_ones(
+    postgres_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fresh figures the planner expects nothing to number, and would compare each with all."""
+    world = postgres_world
+    news = [NewJob(kind="noop")] * 2_000
+    world.run(lambda tx: world.queue.enqueue_many(tx, news))
+    world.run(events.assign_positions)
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    world.run(lambda tx: world.queue.enqueue_many(tx, news))
+    plans: list[str] = []
+    execute = Tx._execute
+
+    def explain(tx: Tx, sql: str, params: dict[str, Any]) -> Any:
+        if "UPDATE events" in sql:
+            rows = execute(tx, "EXPLAIN " + sql, dict(params))
+            plans.append("\n".join(str(row["QUERY PLAN"]) for row in rows))
+        return execute(tx, sql, params)
+
+    monkeypatch.setattr(Tx, "_execute", explain)
+    assert world.run(events.assign_positions) == 2_000
+    [plan] = plans
+    assert "Seq Scan on events" not in plan
+    assert "Join Filter" not in plan
