@@ -40,6 +40,8 @@ SUITE = [
 KILLERS = Path(__file__).with_name("killers.json")
 AT_ONCE = 2
 LIMIT_SECONDS = 120
+# Pytest's exit codes for wrong usage and for no test collected.
+DID_NOT_RUN = (4, 5)
 
 
 def main(names: list[str]) -> int:
@@ -94,8 +96,11 @@ def _first_failure(mutant: Mutant, tests: list[str]) -> str:
         except subprocess.TimeoutExpired:
             return tests[0]
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-        if done.returncode and not failed:
+        if done.returncode in DID_NOT_RUN:
             raise SystemExit(f"the suite did not run: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        if done.returncode and not failed:
+            # A test that hung may take pytest down with it.
+            return tests[0]
         return failed[1] if failed else ""
 
 
