@@ -6,7 +6,6 @@ numbers committed rows under one lock. So a reader that has seen position n has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from rushes.db.database import Tx
@@ -86,7 +85,3 @@ def prune(tx: Tx, *, keep_ms: int) -> int:
     gone = tx.all("DELETE FROM events WHERE pos <= :pos RETURNING pos", pos=row["pos"])
     tx.all("UPDATE event_head SET pruned_pos = :pos, pruned_before = :before WHERE id = 1", **row)
     return len(gone)
-
-
-def types(rows: Iterable[dict[str, Any]]) -> list[str]:
-    return [row["type"] for row in rows]
