@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rushes import config, errors
+from rushes import settings as known
 
 ROOT = Path(__file__).parent.parent
 URL = "postgresql://ada:s3cret@db.example/rushes"
@@ -33,16 +34,16 @@ def test_defaults_need_nothing(tmp_path: Path) -> None:
     assert settings.attempt_timeout == 6 * 3600
     assert settings.data_dir == tmp_path / "data"
     assert settings.database_url == f"sqlite:///{tmp_path}/data/rushes.db"
-    assert set(origins) == set(config.FIELDS)
+    assert set(origins) == set(known.FIELDS)
     assert {origin.kind for origin in origins.values()} == {"default"}
 
 
 def test_every_default_passes_its_own_bounds(tmp_path: Path) -> None:
-    for name, field in config.FIELDS.items():
+    for name, field in known.FIELDS.items():
         derived = "default" in (field.meta.extra or {})
         if name != "data_dir" and not derived:
             assert field.convert(field.default) == field.default
-            assert field.convert(config.show(name, field.default)) == field.default
+            assert field.convert(known.show(name, field.default)) == field.default
 
 
 def test_the_database_follows_the_data_directory(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_a_secret_can_come_from_a_file(tmp_path: Path) -> None:
 def test_the_database_password_is_never_shown(url: str, tmp_path: Path) -> None:
     settings = load(tmp_path, DATABASE_URL=url)
     assert settings.database_url == url
-    shown = config.show("database_url", url)
+    shown = known.show("database_url", url)
     assert "s3cret" not in shown
     assert "***" in shown
     assert shown.startswith("postgresql")
@@ -247,7 +248,7 @@ def test_the_database_password_is_never_shown(url: str, tmp_path: Path) -> None:
     ],
 )
 def test_hiding_leaves_the_rest_readable(value: Any, secret: str | None, shown: str) -> None:
-    assert config.hide(value, secret) == shown
+    assert known.hide(value, secret) == shown
 
 
 def test_settings_are_frozen(tmp_path: Path) -> None:
@@ -257,11 +258,11 @@ def test_settings_are_frozen(tmp_path: Path) -> None:
 
 def test_the_settings_page_is_fresh() -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
-    assert page == config.describe(), "run: python -m rushes.config > docs/settings.md"
+    assert page == known.describe(), "run: python -m rushes.settings > docs/settings.md"
 
 
 def test_every_setting_has_a_sentence() -> None:
-    for field in config.FIELDS.values():
+    for field in known.FIELDS.values():
         assert field.meta.description is not None
         assert field.meta.description.endswith(".")
-        assert f"| `{config.variable(field.name)}` |" in config.describe()
+        assert f"| `{known.variable(field.name)}` |" in known.describe()

@@ -36,7 +36,10 @@ CREATE OR REPLACE FUNCTION rushes_now() RETURNS bigint LANGUAGE sql STABLE AS
 
 
 EMPTY = """
-TRUNCATE media, versions, jobs, attempts, workers, turns, pauses, events RESTART IDENTITY;
+TRUNCATE media, versions, artifacts, uploads, jobs, job_logs, attempts, workers, worker_keys,
+  invites, turns, pauses, events, users, sessions, tokens, signin_links, signin_failures,
+  idempotency_keys, webhooks, deliveries, alerts RESTART IDENTITY;
+UPDATE webhook_head SET pos = 0;
 UPDATE service_beat SET beat_at = 0, grace_until = 0;
 UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0;
 UPDATE test_clock SET now = %d;

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rushes import app, cli, clock, config, errors
+from rushes.db import schema
 from rushes.worker.context import JobContext
 
 SLOW = ("sqlalchemy", "alembic", "psycopg", "structlog")
@@ -132,10 +133,10 @@ def test_config_shows_values_and_origins(shell: Shell, monkeypatch: pytest.Monke
 
 def test_migrate_twice(shell: Shell) -> None:
     assert shell.run("migrate") == 0
-    assert shell.out == "schema none -> 0001\n"
+    assert shell.out == f"schema none -> {schema.HEAD}\n"
     assert shell.run("migrate") == 0
-    assert shell.out == "schema 0001, nothing to do\n"
-    assert shell.json("migrate") == {"before": "0001", "after": "0001"}
+    assert shell.out == f"schema {schema.HEAD}, nothing to do\n"
+    assert shell.json("migrate") == {"before": schema.HEAD, "after": schema.HEAD}
 
 
 def test_a_newer_schema_is_exit_3(migrated: Shell) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rushes import config
+from rushes import settings as known
 from rushes.cli import output
 
 
@@ -17,7 +18,7 @@ def run(*, json: output.Json = False) -> None:
     output.print_table(
         ("name", "value", "origin"),
         [
-            (name, config.show(name, getattr(settings, name)), _words(origin))
+            (name, known.show(name, getattr(settings, name)), _words(origin))
             for name, origin in origins.items()
         ],
     )
@@ -26,7 +27,7 @@ def run(*, json: output.Json = False) -> None:
 def _document(settings: config.Settings, origins: dict[str, config.Origin]) -> dict[str, Any]:
     return {
         name: {
-            "value": _plain(config.hide(getattr(settings, name), config.FIELDS[name].secret)),
+            "value": _plain(known.hide(getattr(settings, name), known.FIELDS[name].secret)),
             "origin": origin.kind,
             "source": origin.source or None,
         }

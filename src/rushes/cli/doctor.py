@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import cyclopts
 
 from rushes import config, errors
+from rushes import settings as known
 from rushes.cli import FAILED, output
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
     from rushes.db import database, schema
 
     url = database.parse_url(settings.database_url)
-    shown = config.show("database_url", settings.database_url)
+    shown = known.show("database_url", settings.database_url)
     if url.get_backend_name() == "sqlite":
         yield _check_sqlite_library()
         if not Path(str(url.database)).exists():
@@ -134,7 +135,7 @@ def _fix(settings: config.Settings) -> int:
 def _with_detail(error: errors.RushesError) -> str:
     """Whoever runs doctor owns the database, and needs the driver's words."""
     detail = " ".join(error.detail.split())
-    return str(config.hide(f"{error.message}: {detail}" if detail else error.message, "url"))
+    return str(known.hide(f"{error.message}: {detail}" if detail else error.message, "url"))
 
 
 def _print(check: Check) -> None:
