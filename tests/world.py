@@ -21,6 +21,8 @@ from rushes.jobs import beat_store, invariants, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, State
 from rushes.jobs.queue import Claimant, Queue, Terms
 from rushes.media import library
+from rushes.media import store as media_store
+from rushes.media.media import NewMedia
 from rushes.protocol import Assignment, Beat, Claim, Progress
 
 T = TypeVar("T")
@@ -36,8 +38,9 @@ CREATE OR REPLACE FUNCTION rushes_now() RETURNS bigint LANGUAGE sql STABLE AS
 
 
 EMPTY = """
-TRUNCATE media, versions, artifacts, uploads, jobs, job_logs, attempts, workers, worker_keys,
-  invites, turns, pauses, events, users, sessions, tokens, signin_links, signin_failures,
+TRUNCATE media, versions, artifacts, uploads, upload_parts, jobs, job_logs, attempts,
+  workers, worker_keys, invites, turns, pauses, events, users, sessions, tokens, signin_links,
+  signin_failures,
   idempotency_keys, webhooks, deliveries, alerts RESTART IDENTITY;
 UPDATE webhook_head SET pos = 0;
 UPDATE service_beat SET beat_at = 0, grace_until = 0;
@@ -108,6 +111,13 @@ class World:
 
     def enqueue(self, kind: str = "noop", **options: Any) -> str:
         return self.run(lambda tx: self.queue.enqueue(tx, NewJob(kind=kind, **options))).id
+
+    def add_media(self, title: str = "rushes", user_id: str = "") -> str:
+        """A media without any jobs."""
+        media_id = ids.new("med")
+        new = NewMedia(user_id=user_id, title=title)
+        self.run(lambda tx: media_store.insert(tx, media_id, new, media_id))
+        return media_id
 
     def worker(
         self, *, kinds: Sequence[str] = ("noop",), capabilities: Sequence[str] = (), name: str = "w"

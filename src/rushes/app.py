@@ -8,21 +8,24 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rushes import chores, config, errors, ids, protocol, wakeup
+from rushes import chores, config, errors, ids, insight, protocol, wakeup
 from rushes import clock as clocks
 from rushes.db import dialects, schema
 from rushes.db.database import Database, Tx
-from rushes.dispatch import Dispatch
+from rushes.dispatch import Dispatch, Local
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import AdminState, Status
 from rushes.fleet.worker import Worker as FleetWorker
-from rushes.jobs import read_store, store, why
+from rushes.jobs import read_store, store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.policy import Policy
 from rushes.jobs.queue import Enqueued, Queue, Terms
+from rushes.jobs.read_store import Filter
+from rushes.media import storage
+from rushes.media.storage import Storage
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
 
@@ -67,12 +70,18 @@ class Rushes:
             raise
         self.bell = _bell(self.db)
         self.queue = Queue(terms(self.settings), bell=self.bell, kinds=self._known_kinds)
+        self.dispatch = Dispatch(self.db, self.queue, lambda: self.storage)
         self.chores = chores.Chores(
             self.db,
             self.queue,
             sweep_seconds=self.settings.sweep_interval,
             event_retention_seconds=self.settings.event_retention,
         )
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Opened when the first file needs it."""
+        return storage.open(self.settings.storage_url)
 
     @property
     def engine(self) -> sa.Engine:
@@ -104,9 +113,9 @@ class Rushes:
     ) -> Worker:
         """A worker of this process, for the kinds that have handlers here."""
         name = name or f"{socket.gethostname()}-{os.getpid()}"
-        dispatch = Dispatch(
+        transport = Local(
+            self.dispatch,
             self.db,
-            self.queue,
             self.bell,
             worker_id=worker_id or ids.new("wrk"),
             worker_name=name,
@@ -118,7 +127,7 @@ class Rushes:
             metadata={"host": socket.gethostname(), "pid": os.getpid()},
         )
         return Worker(
-            dispatch,
+            transport,
             self._handlers,
             hello=hello,
             batch=batch,
@@ -179,9 +188,9 @@ class Rushes:
         with self.db.read() as tx:
             return _found(store.get(tx, job_id), job_id)
 
-    def jobs(self, **filters: Any) -> list[Job]:
+    def jobs(self, *, before: str | None = None, limit: int = 50, **wanted: Any) -> list[Job]:
         with self.db.read() as tx:
-            return read_store.list_jobs(tx, **filters)
+            return read_store.list_jobs(tx, Filter(**wanted), before=before, limit=limit)
 
     def executions(self, job_id: str) -> list[dict[str, Any]]:
         with self.db.read() as tx:
@@ -209,21 +218,10 @@ class Rushes:
 
     def why(self, job_id: str) -> dict[str, Any]:
         """What a waiting job waits for, in plain words."""
+        offline_ms = int(self.settings.offline_threshold * 1000)
         with self.db.read() as tx:
             job = _found(store.get(tx, job_id), job_id)
-            parent = store.get(tx, job.parent_id) if job.parent_id else None
-            now = read_store.now(tx)
-            online = [each for each in fleet.all_workers(tx) if self._is_online(each, now)]
-            facts = why.Situation(
-                now=now,
-                position=read_store.position(tx, job) if job.state is State.QUEUED else None,
-                paused=read_store.pauses(tx),
-                online=online,
-                preferred_idle=_preferred_idle(job, online),
-                prefer_wait_ms=self.queue.terms.prefer_wait_ms,
-                parent=parent.state if parent else None,
-            )
-        return why.explain(job, facts)
+            return insight.why(tx, job, self.queue.terms, offline_after_ms=offline_ms)
 
     def workers(self) -> list[FleetWorker]:
         with self.db.read() as tx:
@@ -248,10 +246,6 @@ class Rushes:
     def _known_kinds(self) -> list[str] | None:
         """A process without handlers, such as one that only submits, cannot judge kinds."""
         return list(self._handlers) or None
-
-    def _is_online(self, worker: FleetWorker, now: int) -> bool:
-        status = worker.status(now, int(self.settings.offline_threshold * 1000))
-        return worker.state is AdminState.ENABLED and status in (Status.IDLE, Status.BUSY)
 
 
 def open(settings: config.Settings) -> Rushes:
@@ -298,13 +292,6 @@ def _found(job: Job | None, job_id: str) -> Job:
     if job is None:
         raise errors.NotFound(f"no job {job_id}")
     return job
-
-
-def _preferred_idle(job: Job, online: Sequence[FleetWorker]) -> bool:
-    wishes = {need.removesuffix("?") for need in job.needs if need.endswith("?")}
-    return bool(wishes) and any(
-        worker.holds == 0 and wishes <= set(worker.capabilities) for worker in online
-    )
 
 
 def _wait_for_signal(threads: Sequence[threading.Thread]) -> None:

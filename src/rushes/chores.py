@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from collections.abc import Callable
 
 from rushes import errors, events
 from rushes.db.database import Database, Tx
@@ -34,6 +35,8 @@ class Chores:
         self._sweep_seconds = sweep_seconds
         self._retention_ms = int(event_retention_seconds * 1000)
         self._stopping = threading.Event()
+        # What a server adds; each gets the number of the tick and may fail by itself.
+        self.also: list[Callable[[int], None]] = []
         self._ticks = 0
 
     def tick(self) -> dict[str, State]:
@@ -43,6 +46,8 @@ class Chores:
         self.number_events()
         if self._ticks % PRUNE_EVERY_TICKS == 0:
             self._db.run(lambda tx: events.prune(tx, keep_ms=self._retention_ms))
+        for chore in self.also:
+            self._try(chore)
         self._ticks += 1
         return moved
 
@@ -64,6 +69,14 @@ class Chores:
             except Exception:
                 log.exception("chores failed")
             self._stopping.wait(self._sweep_seconds * random.uniform(0.8, 1.2))
+
+    def _try(self, chore: Callable[[int], None]) -> None:
+        try:
+            chore(self._ticks)
+        except errors.Unavailable as error:
+            log.warning("chores: %s", error.message)
+        except Exception:
+            log.exception("a chore failed")
 
     def stop(self) -> None:
         self._stopping.set()

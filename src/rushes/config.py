@@ -17,7 +17,6 @@ from typing import Any, Literal
 import msgspec
 
 from rushes import errors
-from rushes.settings import Settings as Settings
 from rushes.settings import (
     CONFIG,
     DEFAULT_FILE,
@@ -26,6 +25,7 @@ from rushes.settings import (
     format_seconds,
     variable,
 )
+from rushes.settings import Settings as Settings
 
 TEST_PREFIX = "RUSHES_TEST_"
 

@@ -2,11 +2,18 @@
 
 RushesError
 ├── Invalid          the request can never work      BadField · BadSetting · UnsupportedDatabase
-├── NotFound         no such thing
+│                                                    TooLarge · UnsupportedMedia · WrongChecksum
+├── NotFound         no such thing                   Gone
+├── Unauthorized     who are you?                    TooMany
+├── Denied           you may not
 ├── Conflict         not now, or not yours           ClaimLost · CancelRequested · WrongState
+│                                                    AlreadyExists · ManifestMismatch
+│                                                    UploadBusy · WrongOffset
 └── Unavailable      try later                       DatabaseBusy · DatabaseDown · DiskFull
                                                      ReadOnly · SchemaTooNew · SchemaTooOld
-JobOutcome           raised by handlers: PermanentFailure · RetryLater · Canceled · Stopped
+                                                     StorageDown
+JobOutcome           raised by handlers: PermanentFailure · TransientFailure · RetryLater
+                     Canceled · Stopped
 """
 
 from __future__ import annotations
@@ -37,6 +44,22 @@ class BadField(Invalid):
         self.field = field
 
 
+class TooLarge(Invalid):
+    """More bytes than a limit or a quota allows."""
+
+    code = "too_large"
+
+
+class UnsupportedMedia(Invalid):
+    code = "unsupported_media"
+
+
+class WrongChecksum(Invalid):
+    """The bytes that came are not those that were meant."""
+
+    code = "wrong_checksum"
+
+
 class BadSetting(Invalid):
     code = "bad_setting"
 
@@ -47,6 +70,24 @@ class UnsupportedDatabase(Invalid):
 
 class NotFound(RushesError):
     code = "not_found"
+
+
+class Gone(NotFound):
+    """It was there once, and will not come back."""
+
+    code = "gone"
+
+
+class Unauthorized(RushesError):
+    code = "unauthorized"
+
+
+class TooMany(Unauthorized):
+    code = "too_many_requests"
+
+
+class Denied(RushesError):
+    code = "denied"
 
 
 class Conflict(RushesError):
@@ -65,8 +106,34 @@ class CancelRequested(Conflict):
     code = "cancel_requested"
 
 
+class ManifestMismatch(Conflict):
+    """What was put is not what was made: nothing is published, the attempt has failed."""
+
+    code = "manifest_mismatch"
+
+
 class WrongState(Conflict):
     code = "wrong_state"
+
+
+class AlreadyExists(Conflict):
+    code = "already_exists"
+
+
+class UploadBusy(Conflict):
+    """Another connection is writing to the same upload."""
+
+    code = "upload_busy"
+
+
+class WrongOffset(Conflict):
+    """An upload goes on elsewhere: at `offset_bytes`."""
+
+    code = "wrong_offset"
+
+    def __init__(self, offset_bytes: int) -> None:
+        super().__init__(f"the upload goes on at byte {offset_bytes}")
+        self.offset_bytes = offset_bytes
 
 
 class Unavailable(RushesError):
@@ -83,6 +150,12 @@ class DatabaseDown(Unavailable):
 
 class DiskFull(Unavailable):
     code = "disk_full"
+
+
+class StorageDown(Unavailable):
+    """Files cannot be read or written: out of reach, not permitted, or broken."""
+
+    code = "storage_down"
 
 
 class ReadOnly(Unavailable):
@@ -108,6 +181,10 @@ class JobOutcome(Exception):
 
 class PermanentFailure(JobOutcome):
     """Trying again cannot help: the source is corrupt or unsupported."""
+
+
+class TransientFailure(JobOutcome):
+    """Trying again may help: somebody else's service did not answer. The attempt counts."""
 
 
 class RetryLater(JobOutcome):

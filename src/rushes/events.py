@@ -13,15 +13,15 @@ from rushes.db.database import Tx
 BATCH = 10_000
 
 
-def from_changed(verb: str) -> str:
-    """The statement that tells of each row in `changed`; `verb` is SQL text of that row."""
+def from_changed(verb: str, data: str = "NULL") -> str:
+    """The statement that tells of each row in `changed`; the arguments are SQL text of that row."""
     return f"""
         INSERT INTO events (at, type, media_id, job_id, worker_id, user_id, state, attempt, epoch,
-                            progress, stage, error_code)
+                            progress, stage, error_code, data)
         SELECT {{now}},
                CASE kind WHEN 'transcribe' THEN 'transcription' ELSE kind END || '.' || {verb},
                media_id, id, processed_by_worker_id, user_id, state, attempt, claim_epoch,
-               progress, stage, error_code
+               progress, stage, error_code, {data}
         FROM changed"""
 
 
@@ -64,6 +64,30 @@ def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]
         position=position,
         limit=limit,
     )
+
+
+def read_span(tx: Tx, after: int, until: int, **of: str | None) -> list[dict[str, Any]] | None:
+    """The rows behind position `after` up to `until`, of a `user_id`, `media_id` or `job_id` if
+    given; None when some of that span are forgotten already."""
+    given = {name: value for name, value in of.items() if value is not None}
+    guards = "".join(f" AND {name} = :{name}" for name in given)
+    rows = tx.all(
+        f"SELECT * FROM events WHERE pos > :after AND pos <= :until{guards} ORDER BY pos",
+        after=after,
+        until=until,
+        **given,
+    )
+    # Asked afterwards, so that what was forgotten in between is noticed.
+    pruned = tx.one("SELECT pruned_pos FROM event_head WHERE pruned_pos > :after", after=after)
+    return None if pruned else rows
+
+
+def news(tx: Tx) -> tuple[int, bool]:
+    """The head, and whether committed rows wait for their position. Takes no lock."""
+    row = tx.one(
+        "SELECT pos, EXISTS (SELECT 1 FROM events WHERE pos IS NULL) AS waiting FROM event_head"
+    )
+    return (int(row["pos"]), bool(row["waiting"])) if row else (0, False)
 
 
 def head(tx: Tx) -> int:

@@ -6,8 +6,9 @@ remote worker. Three answers exist: done, `ClaimLost` (stop, never repeat), `Una
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 VERSION = 1
@@ -76,6 +77,37 @@ class Progress:
     stage: str | None = None
     checkpoint: Any = None
     engine_id: str | None = None
+    # For people: `renditions` (a list), `speed` (× real time), `eta_seconds`.
+    detail: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A file an attempt made, as the server has recorded it."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What a job works on. `path` when this process can open it directly."""
+
+    file_name: str
+    size_bytes: int
+    sha256: str | None
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """`manifest` says by name and SHA-256 what the attempt made; None when it made no files."""
+
+    claim: Claim
+    result: Any = None
+    manifest: Mapping[str, str] | None = None
 
 
 class Coordinator(Protocol):
@@ -91,13 +123,29 @@ class Coordinator(Protocol):
         """One answer per claim id."""
         ...
 
-    def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
+    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
         """The job's state after it, or an error's code, for each job id."""
         ...
 
     def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str: ...
 
     def release(self, claim: Claim) -> str: ...
+
+    def source(self, claim: Claim) -> Source: ...
+
+    def read_source(self, claim: Claim, start: int) -> Iterator[bytes]:
+        """The source's bytes from `start` on; ask again with another start to resume."""
+        ...
+
+    def artifacts(self, claim: Claim) -> Sequence[Artifact]:
+        """What this claim has put already."""
+        ...
+
+    def put_artifact(self, claim: Claim, name: str, content: bytes | Path) -> Artifact:
+        """Repeating it with the same content is harmless."""
+        ...
+
+    def log(self, claim: Claim, lines: Sequence[str]) -> None: ...
 
     def interrupt(self) -> None:
         """End a `claim` that is waiting, from another thread."""

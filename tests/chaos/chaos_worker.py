@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -28,7 +28,7 @@ from rushes.app import Rushes
 from rushes.chores import Chores
 from rushes.jobs import lifecycle, store
 from rushes.jobs.job import State
-from rushes.protocol import Assignment, Beat, Claim, Coordinator, Hello, Progress
+from rushes.protocol import Assignment, Beat, Claim, Completion, Coordinator, Hello, Progress
 from rushes.worker.context import JobContext
 
 T = TypeVar("T")
@@ -129,10 +129,10 @@ class Recorder:
             answer.answers = _held([each.claim for each in reports], beats)
         return beats
 
-    def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
-        claims = self._known([claim for claim, _ in results])
+    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+        claims = self._known([each.claim for each in completions])
         with self._history.call("complete", claims) as answer:
-            answers = self._coordinator.complete(results)
+            answers = self._coordinator.complete(completions)
             answer.answers = dict(answers)
         return answers
 
@@ -209,7 +209,7 @@ class Rude:
                 self._insist(lambda: self._coordinator.heartbeat([claim]))
         if mine.outcome == "success":
             result = result_of(assignment.args["n"], claim.claim_id)
-            answers = self._insist(lambda: self._coordinator.complete([(claim, result)]))
+            answers = self._insist(lambda: self._coordinator.complete([Completion(claim, result)]))
             if answers and answers[claim.job_id] == errors.CancelRequested.code:
                 self._fail(claim, "transient", "canceled")
         else:
@@ -240,7 +240,8 @@ def work(url: str, directory: Path, spec: Spec) -> None:
         threading.Thread(target=app.chores.run, daemon=True).start()
     worker = app.worker(spec.name, batch=spec.batch)
     # Between the shipped loop and the shipped dispatch, which the library wires up by itself.
-    recorder = worker.coordinator = Recorder(worker.coordinator, history)
+    recorder = cast(Coordinator, Recorder(worker.coordinator, history))
+    worker.coordinator = recorder
     if spec.rude:
         Rude(recorder, spec).run()
     else:

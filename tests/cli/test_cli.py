@@ -250,11 +250,11 @@ def test_a_job_is_shown_with_its_attempts(migrated: Shell) -> None:
     assert document["executions"][0]["started_at"].endswith("Z")
 
 
-def test_what_a_terminal_would_obey_is_written_out(migrated: Shell) -> None:
+def test_what_a_terminal_would_obey_is_not_printed(migrated: Shell) -> None:
     job_id = enqueue(migrated)
     fail_once(migrated, "bad \033[2Jsource")
     assert migrated.run("jobs", "show", job_id) == 0
-    assert r"bad \x1b[2Jsource" in migrated.out
+    assert "bad source" in migrated.out
     assert "\033" not in migrated.out
 
 

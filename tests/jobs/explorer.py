@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rushes import errors, events
+from rushes import errors, events, ids
 from rushes.db.database import Tx
 from rushes.jobs import beat_store, invariants
 from rushes.jobs import job as jobs
 from rushes.jobs.job import ErrorClass, NewJob, State
 from rushes.jobs.queue import Claimant
 from rushes.media import library
+from rushes.media import store as media_store
+from rushes.media.media import NewMedia
 from rushes.protocol import Beat, Claim, Progress
 from world import World
 
@@ -200,7 +202,10 @@ class Explorer:
     # Searching
 
     def _first(self, tx: Tx) -> Node:
-        media_id = library.add(tx) if self.setup.media else None
+        media_id = None
+        if self.setup.media:
+            media_id = ids.new("med")
+            media_store.insert(tx, media_id, NewMedia(user_id="", title="rushes"), media_id)
         made: list[str] = []
         for given in self.setup.jobs:
             options = dict(given)

@@ -456,7 +456,7 @@ class Machine(RuleBasedStateMachine):
                 self.model.add(answer.id, new)
 
     def _add_media(self) -> None:
-        self.model.media[self.world.run(lambda tx: library.add(tx))] = None
+        self.model.media[self.world.add_media()] = None
 
     # Held by a worker
 

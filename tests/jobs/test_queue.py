@@ -325,7 +325,7 @@ def test_fair_policy_shares_a_batch(world: World) -> None:
 
 
 def test_jobs_of_a_deleted_media_are_not_claimed_nor_completed(world: World) -> None:
-    media_id = world.run(lambda tx: library.add(tx, title="rushes"))
+    media_id = world.add_media()
     running, waiting = world.enqueue(media_id=media_id), world.enqueue(media_id=media_id)
     claim = world.claim()
     world.run(lambda tx: library.start_version(tx, claim, media_id))
@@ -342,7 +342,7 @@ def test_jobs_of_a_deleted_media_are_not_claimed_nor_completed(world: World) -> 
 
 
 def test_a_tombstone_alone_keeps_a_job_from_being_claimed_or_completed(world: World) -> None:
-    media_id = world.run(lambda tx: library.add(tx))
+    media_id = world.add_media()
     world.enqueue(media_id=media_id)
     claim = world.claim()
     world.enqueue(media_id=media_id)
@@ -819,7 +819,7 @@ def test_a_worker_registered_and_never_seen_disturbs_nothing(world: World) -> No
 
 
 def test_completing_publishes_the_version_and_a_failure_leaves_the_old_one(world: World) -> None:
-    media_id = world.run(lambda tx: library.add(tx))
+    media_id = world.add_media()
 
     def build() -> tuple[Claim, str]:
         world.enqueue(media_id=media_id)
@@ -845,7 +845,7 @@ def test_completing_publishes_the_version_and_a_failure_leaves_the_old_one(world
 
 
 def test_a_lost_claim_publishes_nothing(world: World) -> None:
-    media_id = world.run(lambda tx: library.add(tx))
+    media_id = world.add_media()
     world.enqueue(media_id=media_id)
     claim = world.claim()
     world.run(lambda tx: library.start_version(tx, claim, media_id))
@@ -884,7 +884,8 @@ def test_jobs_are_listed_newest_first_in_pages(world: World) -> None:
     ids = [world.enqueue() for _ in range(5)]
     with world.db.read() as tx:
         first = read_store.list_jobs(tx, limit=2)
-        second = read_store.list_jobs(tx, limit=2, before=first[-1].id, state="queued")
+        queued = read_store.Filter(state="queued")
+        second = read_store.list_jobs(tx, queued, limit=2, before=first[-1].id)
     assert [job.id for job in first + second] == ids[:0:-1]
 
 

@@ -191,7 +191,7 @@ def test_deleting_media_against_completing_its_job_publishes_before_or_never(
         world.run(lambda tx: library.delete(tx, world.queue, media_id))
 
     for _ in range(ROUNDS):
-        media_id = world.run(lambda tx: library.add(tx))
+        media_id = world.add_media()
         world.enqueue(media_id=media_id)
         claim = world.claim()
         start(claim, media_id)

@@ -25,6 +25,7 @@ COMMANDS = {
     "config": ("run", "Print the settings in effect and where each came from."),
     "doctor": ("run", "Check the settings, the database and the queue."),
     "jobs": ("app", "List, explain, cancel and retry jobs."),
+    "serve": ("run", "Run the server with its workers."),
     "migrate": ("run", "Bring the database to the newest schema; harmless to repeat."),
 }
 EPILOGUE = (

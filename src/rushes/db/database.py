@@ -6,6 +6,7 @@ statement can run in autocommit (one round trip); on SQLite every write holds th
 
 from __future__ import annotations
 
+import logging
 import random
 import sqlite3
 import time
@@ -22,6 +23,7 @@ from rushes.db import dialects
 from rushes.db.filelock import FileLock
 
 T = TypeVar("T")
+log = logging.getLogger("rushes.db")
 
 # Unlucky transactions of a deadlock are run again this often before the caller hears of it.
 RETRIES = 5
@@ -106,6 +108,8 @@ class Database:
         self.url = parse_url(url)
         self.clock = clock or clocks.SystemClock()
         self.dialect: dialects.Dialect
+        # Called after every commit of `begin` and `step` in this process; they must not block.
+        self.on_commit: list[Callable[[], None]] = []
         self._lock: FileLock | None = None
         if self.url.get_backend_name() == "sqlite":
             self.dialect = dialects.Sqlite()
@@ -133,7 +137,7 @@ class Database:
                 self._rollback(connection)
                 raise
             self._commit(connection)
-        tx.run_after_commit()
+        self._committed(tx)
 
     @contextmanager
     def step(self) -> Iterator[Tx]:
@@ -144,7 +148,7 @@ class Database:
         else:
             with self.read() as tx:
                 yield tx
-            tx.run_after_commit()
+            self._committed(tx)
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -219,6 +223,15 @@ class Database:
             connection.driver_connection.commit()
         else:
             connection.driver_connection.execute("COMMIT")
+
+    def _committed(self, tx: Tx) -> None:
+        tx.run_after_commit()
+        for call in self.on_commit:
+            try:
+                call()
+            except Exception:
+                # The caller's change is safe; it must not look as if it had failed.
+                log.exception("a listener to commits failed")
 
     def _rollback(self, connection: Any) -> None:
         driver = connection.driver_connection

@@ -57,6 +57,18 @@ def seen(tx: Tx, id: str) -> AdminState:
     return AdminState(row["state"])
 
 
+def announce(tx: Tx, id: str, status: str) -> None:
+    """Tell of a status that is not the one told last."""
+    row = tx.one(
+        "UPDATE workers SET announced = :status WHERE id = :id"
+        " AND (announced IS NULL OR announced <> :status) RETURNING id",
+        id=id,
+        status=status,
+    )
+    if row is not None:
+        events.append(tx, f"worker.{status}", worker_id=id)
+
+
 def set_state(tx: Tx, id: str, state: AdminState) -> None:
     row = tx.one(
         """

@@ -117,6 +117,7 @@ class Job:
     deadline_at: int | None
     cancel_requested_at: int | None
     checkpoint: Any
+    detail: Any
     result: Any
     engine_id: str | None
     processed_by_worker_id: str | None
@@ -127,7 +128,7 @@ class Job:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
         values = {name: row[name] for name in cls.__dataclass_fields__}
-        for name in ("args", "needs", "checkpoint", "result"):
+        for name in ("args", "needs", "checkpoint", "detail", "result"):
             values[name] = decode(values[name])
         values["state"] = State(values["state"])
         values["priority"] = Priority(values["priority"])

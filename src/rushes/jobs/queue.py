@@ -144,6 +144,7 @@ class Queue:
                 "stage": jobs.storable(report.stage, WORD_LIMIT),
                 "checkpoint": None if report.checkpoint is None else jobs.encode(report.checkpoint),
                 "engine_id": report.engine_id,
+                "detail": None if report.detail is None else jobs.encode(report.detail),
             }
             for report in reports
         ]

@@ -2,35 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rushes.db.database import Tx
-from rushes.jobs.job import Job
+from rushes.jobs.job import Job, encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which jobs; what is None does not matter."""
+
+    state: str | None = None
+    kind: str | None = None
+    user_id: str | None = None
+    media_id: str | None = None
+    worker_id: str | None = None
+    error_code: str | None = None
+    ids: Sequence[str] | None = None
+
+    def guards(self) -> tuple[str, dict[str, Any]]:
+        """SQL text without anything of the caller's in it, and what it refers to."""
+        columns = {"worker_id": "processed_by_worker_id"}
+        given = {
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name != "ids" and getattr(self, name) is not None
+        }
+        guards = [f"{columns.get(name, name)} = :{name}" for name in given]
+        if self.ids is not None:
+            guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
+            given["ids"] = encode(list(self.ids))
+        return " AND ".join(guards) or "1 = 1", given
 
 
 def list_jobs(
-    tx: Tx,
-    *,
-    state: str | None = None,
-    kind: str | None = None,
-    user_id: str | None = None,
-    before: str | None = None,
-    limit: int = 50,
+    tx: Tx, filter: Filter | None = None, *, before: str | None = None, limit: int = 50
 ) -> list[Job]:
     """Newest first; `before` is the last id of the page before (ids sort by time)."""
-    wanted = {"state": state, "kind": kind, "user_id": user_id}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    guards = [f"{name} = :{name}" for name in given]
+    where, given = (filter or Filter()).guards()
     if before is not None:
-        guards.append("id < :before")
+        where += " AND id < :before"
         given["before"] = before
-    where = f"WHERE {' AND '.join(guards)}" if guards else ""
     rows = tx.all(
-        f"SELECT * FROM jobs {where} ORDER BY id DESC LIMIT :limit",
+        f"SELECT * FROM jobs WHERE {where} ORDER BY id DESC LIMIT :limit", limit=limit, **given
+    )
+    return [Job.from_row(row) for row in rows]
+
+
+def matching(tx: Tx, filter: Filter, states: Iterable[str], limit: int) -> list[str]:
+    """The ids of the jobs in one of these states that the filter finds, oldest first."""
+    where, given = filter.guards()
+    rows = tx.all(
+        f"SELECT id FROM jobs WHERE {where}"
+        " AND state IN (SELECT value FROM {each:CAST(:states AS text)}) ORDER BY id LIMIT :limit",
+        states=encode(list(states)),
         limit=limit,
         **given,
     )
+    return [row["id"] for row in rows]
+
+
+def live_jobs_of(tx: Tx, media_ids: Sequence[str]) -> list[Job]:
+    rows = tx.all(
+        "SELECT * FROM jobs WHERE state IN ('blocked','queued','processing')"
+        " AND media_id IN (SELECT value FROM {each:CAST(:ids AS text)}) ORDER BY id",
+        ids=encode(list(media_ids)),
+    )
     return [Job.from_row(row) for row in rows]
+
+
+def last_failures_of(tx: Tx, media_ids: Sequence[str]) -> dict[str, str]:
+    """Why each of these media has failed, in words; by the latest job that did."""
+    rows = tx.all(
+        "SELECT media_id, kind, state, error_code, last_error FROM jobs"
+        " WHERE state IN ('failed','canceled')"
+        " AND media_id IN (SELECT value FROM {each:CAST(:ids AS text)}) ORDER BY id",
+        ids=encode(list(media_ids)),
+    )
+    return {
+        row["media_id"]: row["last_error"] or row["error_code"] or f"{row['kind']} was canceled"
+        for row in rows
+        if row["kind"] != "transcribe"
+    }
+
+
+def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[str, Any]]:
+    """Failed jobs by what they failed of, most frequent first."""
+    return tx.all(
+        """
+        SELECT kind, error_code, count(*) AS count, max(failed_at) AS last_failed_at,
+            max(last_error) AS example
+        FROM jobs WHERE state = 'failed'
+        AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)
+        GROUP BY kind, error_code ORDER BY count(*) DESC, kind, error_code LIMIT :limit""",
+        user_id=user_id,
+        limit=limit,
+    )
 
 
 def attempts(tx: Tx, job_id: str) -> list[dict[str, Any]]:
@@ -47,6 +116,16 @@ def stats(tx: Tx) -> list[dict[str, Any]]:
             avg(started_at - queued_at) AS wait_ms,
             avg(completed_at - started_at) AS run_ms
         FROM jobs GROUP BY kind, user_id, state ORDER BY kind, user_id, state"""
+    )
+
+
+def totals(tx: Tx) -> list[dict[str, Any]]:
+    """As `stats`, for all users together."""
+    return tx.all(
+        """
+        SELECT kind, state, count(*) AS count, min(queued_at) AS oldest_queued_at,
+            avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
+        FROM jobs GROUP BY kind, state ORDER BY kind, state"""
     )
 
 

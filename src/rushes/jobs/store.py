@@ -254,15 +254,16 @@ def progress_if_held(tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int) -
     """Note progress, stage and checkpoint, and renew. Answers the held claims: canceled?"""
     rows = tx.change(
         "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
-        " checkpoint text, engine_id text})"
+        " checkpoint text, engine_id text, detail text})"
         " UPDATE jobs SET claim_expires_at = {now} + :lease_ms,"
         " progress = CASE WHEN given.progress > jobs.progress THEN given.progress"
         " ELSE jobs.progress END,"
         " stage = coalesce(given.stage, jobs.stage),"
         " checkpoint = coalesce(given.checkpoint, jobs.checkpoint),"
-        " engine_id = coalesce(given.engine_id, jobs.engine_id)"
+        " engine_id = coalesce(given.engine_id, jobs.engine_id),"
+        " detail = coalesce(given.detail, jobs.detail)"
         " FROM given WHERE " + OWN + " AND " + LEASE_ALIVE,
-        events.from_changed("'progress'"),
+        events.from_changed("'progress'", data="detail"),
         returning="id, claim_id, cancel_requested_at",
         given=reports,
         lease_ms=lease_ms,
@@ -302,6 +303,28 @@ def lock_if_held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
         id=claim.job_id,
         claim_id=claim.claim_id,
     )
+
+
+def held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
+    """The job of a claim that is held now."""
+    return tx.one(
+        "SELECT id, kind, media_id, user_id FROM jobs"
+        " WHERE id = :id AND claim_id = :claim_id AND state = 'processing'",
+        id=claim.job_id,
+        claim_id=claim.claim_id,
+    )
+
+
+def was_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> bool:
+    """True even when the claim is over: repeating a report must find the same answer."""
+    row = tx.one(
+        "SELECT 1 AS one FROM attempts WHERE claim_id = :claim_id AND job_id = :job_id"
+        " AND worker_id = :worker_id",
+        claim_id=claim.claim_id,
+        job_id=claim.job_id,
+        worker_id=worker_id,
+    )
+    return row is not None
 
 
 def lock_expired(tx: Tx, limit: int) -> list[dict[str, Any]]:

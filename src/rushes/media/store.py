@@ -1,25 +1,184 @@
-"""The SQL of media and versions. A version becomes current by one switch of a pointer."""
+"""The SQL of media, versions and artifacts. A version becomes current by a pointer's switch."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from rushes import events
 from rushes.db.database import Tx
+from rushes.media.media import Media, NewMedia, folded
+from rushes.media.pipeline import BESIDE, TRANSCRIBE
+from rushes.protocol import Artifact, Claim
+
+Row = dict[str, Any]
+
+_BESIDE = ", ".join(f"'{kind}'" for kind in BESIDE)
 
 
-def insert(tx: Tx, id: str, *, user_id: str, title: str) -> None:
+def _has_job(kinds: str, states: str) -> str:
+    return (
+        "EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id"
+        f" AND kind {kinds} AND state IN ({states}))"
+    )
+
+
+_MAKING, _SPEECH = f"NOT IN ({_BESIDE})", f"= '{TRANSCRIBE}'"
+STATUS = f"""CASE
+    WHEN current_version_id IS NOT NULL THEN 'ready'
+    WHEN {_has_job(_MAKING, "'processing'")} THEN 'processing'
+    WHEN {_has_job(_MAKING, "'blocked','queued'")} THEN 'pending'
+    WHEN {_has_job(_MAKING, "'completed'")} THEN 'ready'
+    WHEN {_has_job(_MAKING, "'failed','canceled'")} THEN 'failed'
+    ELSE 'pending' END"""
+TRANSCRIPT_STATUS = f"""CASE
+    WHEN {_has_job(_SPEECH, "'processing'")} THEN 'processing'
+    WHEN {_has_job(_SPEECH, "'blocked','queued'")} THEN 'pending'
+    WHEN {_has_job(_SPEECH, "'completed'")} THEN 'ready'
+    WHEN {_has_job(_SPEECH, "'failed','canceled'")} THEN 'failed'
+    ELSE 'none' END"""
+WHOLE = f"media.*, {STATUS} AS status, {TRANSCRIPT_STATUS} AS transcript_status"
+
+
+# Media
+
+
+def insert(tx: Tx, id: str, new: NewMedia, slug: str) -> None:
     tx.all(
-        "INSERT INTO media (id, user_id, title, created_at) VALUES (:id, :user_id, :title, {now})",
+        """
+        INSERT INTO media (id, user_id, title, title_folded, slug, kind, file_name, content_type,
+            size_bytes, sha256, source_key, created_at, updated_at)
+        VALUES (:id, :user_id, :title, :title_folded, :slug, :kind, :file_name, :content_type,
+            :size_bytes, :sha256, :source_key, {now}, {now})""",
+        id=id,
+        user_id=new.user_id,
+        title=new.title,
+        title_folded=folded(new.title),
+        slug=slug,
+        kind=new.kind,
+        file_name=new.file_name,
+        content_type=new.content_type,
+        size_bytes=new.size_bytes,
+        sha256=new.sha256,
+        source_key=new.source_key,
+    )
+    events.append(tx, "media.created", media_id=id, user_id=new.user_id)
+
+
+def get(tx: Tx, id: str, user_id: str | None = None) -> Media | None:
+    """`user_id`: only if it is this user's."""
+    row = tx.one(
+        f"SELECT {WHOLE} FROM media WHERE id = :id AND deleted_at IS NULL"
+        " AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)",
         id=id,
         user_id=user_id,
-        title=title,
     )
-    events.append(tx, "media.created", media_id=id, user_id=user_id)
+    return Media.from_row(row) if row else None
+
+
+def by_share_token(tx: Tx, token: str) -> Media | None:
+    row = tx.one(
+        f"SELECT {WHOLE} FROM media WHERE share_token = :token AND deleted_at IS NULL", token=token
+    )
+    return Media.from_row(row) if row else None
+
+
+def list_media(
+    tx: Tx,
+    *,
+    user_id: str | None,
+    status: str | None,
+    q: str | None,
+    before: str | None,
+    limit: int,
+) -> list[Media]:
+    """Newest first; `before` is the last id of the page before."""
+    rows = tx.all(
+        f"""
+        SELECT * FROM (
+          SELECT {WHOLE} FROM media WHERE deleted_at IS NULL
+          AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)
+          AND (CAST(:before AS text) IS NULL OR id < :before)
+          AND (CAST(:pattern AS text) IS NULL OR title_folded LIKE :pattern ESCAPE '!')
+        ) AS found
+        WHERE CAST(:status AS text) IS NULL OR status = :status
+        ORDER BY id DESC LIMIT :limit""",
+        user_id=user_id,
+        before=before,
+        pattern=_pattern(q),
+        status=status,
+        limit=limit,
+    )
+    return [Media.from_row(row) for row in rows]
+
+
+def _pattern(q: str | None) -> str | None:
+    if not q:
+        return None
+    escaped = folded(q).replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return f"%{escaped}%"
+
+
+def twins(tx: Tx, user_id: str, sha256: str, besides: str) -> list[str]:
+    """Other media of this user with the same bytes."""
+    rows = tx.all(
+        "SELECT id FROM media WHERE sha256 = :sha256 AND deleted_at IS NULL"
+        " AND user_id = :user_id AND id <> :besides ORDER BY id",
+        user_id=user_id,
+        sha256=sha256,
+        besides=besides,
+    )
+    return [row["id"] for row in rows]
+
+
+def used_bytes(tx: Tx, user_id: str) -> int:
+    """Sources of a user that still take room, and what unfinished uploads have claimed."""
+    row = tx.one(
+        """
+        SELECT (SELECT coalesce(sum(size_bytes), 0) FROM media
+                WHERE user_id = :user_id AND purged_at IS NULL AND deleted_at IS NULL)
+             + (SELECT coalesce(sum(coalesce(length_bytes, offset_bytes)), 0) FROM uploads
+                WHERE user_id = :user_id AND media_id IS NULL AND ended_at IS NULL
+                  AND (concat IS NULL OR concat = 'partial')) AS used""",
+        user_id=user_id,
+    )
+    return int(row["used"]) if row else 0
+
+
+def rename(tx: Tx, id: str, title: str) -> None:
+    _change(tx, id, "title = :title, title_folded = :folded", title=title, folded=folded(title))
+
+
+def set_share_token(tx: Tx, id: str, token: str | None) -> None:
+    _change(tx, id, "share_token = CAST(:token AS text)", token=token)
+
+
+def set_facts(tx: Tx, id: str, *, kind: str | None, duration: float | None) -> None:
+    """What probing has found out."""
+    _change(
+        tx,
+        id,
+        "kind = coalesce(CAST(:kind AS text), kind),"
+        " duration = coalesce(CAST(:duration AS double precision), duration)",
+        kind=kind,
+        duration=duration,
+    )
+
+
+def _change(tx: Tx, id: str, sets: str, **values: Any) -> None:
+    row = tx.one(
+        f"UPDATE media SET {sets}, updated_at = {{now}}"
+        " WHERE id = :id AND deleted_at IS NULL RETURNING user_id",
+        id=id,
+        **values,
+    )
+    if row is not None:
+        events.append(tx, "media.updated", media_id=id, user_id=row["user_id"])
 
 
 def mark_deleted(tx: Tx, id: str) -> bool:
     """Unpublish at once; the bytes go later."""
     row = tx.one(
-        "UPDATE media SET deleted_at = {now}, current_version_id = NULL"
+        "UPDATE media SET deleted_at = {now}, current_version_id = NULL, share_token = NULL"
         " WHERE id = :id AND deleted_at IS NULL RETURNING user_id",
         id=id,
     )
@@ -34,23 +193,35 @@ def mark_deleted(tx: Tx, id: str) -> bool:
     return True
 
 
-def open_version(tx: Tx, id: str, *, media_id: str, job_id: str, claim_id: str) -> None:
-    tx.all(
-        "INSERT INTO versions (id, media_id, job_id, claim_id, state, created_at)"
-        " VALUES (:id, :media_id, :job_id, :claim_id, 'building', {now})",
-        id=id,
-        media_id=media_id,
-        job_id=job_id,
-        claim_id=claim_id,
-    )
-
-
 def lock_media_of_job(tx: Tx, job_id: str) -> None:
     tx.all(
         "SELECT id FROM media WHERE id = (SELECT media_id FROM jobs WHERE id = :job_id)"
         " {for_update}",
         job_id=job_id,
     )
+
+
+# Versions
+
+
+def open_version(tx: Tx, id: str, *, media_id: str, job_id: str, claim_id: str) -> str:
+    """The version that this claim builds; the same one when it was open already."""
+    tx.all(
+        "INSERT INTO versions (id, media_id, job_id, claim_id, state, created_at)"
+        " VALUES (:id, :media_id, :job_id, :claim_id, 'building', {now})"
+        " ON CONFLICT (claim_id) DO NOTHING",
+        id=id,
+        media_id=media_id,
+        job_id=job_id,
+        claim_id=claim_id,
+    )
+    version = version_of_claim(tx, claim_id)
+    assert version is not None
+    return str(version["id"])
+
+
+def version_of_claim(tx: Tx, claim_id: str) -> Row | None:
+    return tx.one("SELECT * FROM versions WHERE claim_id = :claim_id", claim_id=claim_id)
 
 
 def publish(tx: Tx, claim_id: str) -> str | None:
@@ -69,17 +240,97 @@ def publish(tx: Tx, claim_id: str) -> str | None:
         media_id=row["media_id"],
     )
     tx.all(
-        "UPDATE versions SET state = 'current', published_at = {now} WHERE id = :id", id=row["id"]
+        """
+        UPDATE versions SET state = 'current', published_at = {now},
+            renditions = (SELECT detail FROM jobs WHERE jobs.id = versions.job_id),
+            size_bytes = (SELECT coalesce(sum(size_bytes), 0) FROM artifacts
+                          WHERE version_id = versions.id)
+        WHERE id = :id""",
+        id=row["id"],
     )
-    tx.all(
-        "UPDATE media SET current_version_id = :id WHERE id = :media_id",
+    media = tx.one(
+        "UPDATE media SET current_version_id = :id, updated_at = {now}"
+        " WHERE id = :media_id RETURNING user_id",
         id=row["id"],
         media_id=row["media_id"],
     )
-    events.append(tx, "media.ready", media_id=row["media_id"])
+    owner = media["user_id"] if media else None
+    events.append(tx, "media.ready", media_id=row["media_id"], user_id=owner)
     return str(row["id"])
 
 
 def current_version(tx: Tx, id: str) -> str | None:
     row = tx.one("SELECT current_version_id FROM media WHERE id = :id", id=id)
     return row["current_version_id"] if row else None
+
+
+def abandon_versions(tx: Tx) -> int:
+    """What was being built under a claim that is over will never be published."""
+    rows = tx.all(
+        """
+        UPDATE versions SET state = 'abandoned', retired_at = {now}
+        WHERE state = 'building' AND NOT EXISTS (
+          SELECT 1 FROM jobs WHERE jobs.id = versions.job_id AND jobs.state = 'processing'
+          AND jobs.claim_id = versions.claim_id)
+        RETURNING id"""
+    )
+    return len(rows)
+
+
+# Artifacts
+
+
+def add_artifact(tx: Tx, claim: Claim, version_id: str, key: str, artifact: Artifact) -> bool:
+    """Only while the claim is held; false when it is not, or when the name is taken."""
+    row = tx.one(
+        """
+        INSERT INTO artifacts (version_id, name, key, size_bytes, sha256, content_type, recorded_at)
+        SELECT :version_id, :name, :key, :size_bytes, :sha256, :content_type, {now}
+        FROM jobs WHERE jobs.id = :job_id AND jobs.state = 'processing'
+          AND jobs.claim_id = :claim_id
+        ON CONFLICT (version_id, name) DO NOTHING RETURNING name""",
+        version_id=version_id,
+        key=key,
+        name=artifact.name,
+        size_bytes=artifact.size_bytes,
+        sha256=artifact.sha256,
+        content_type=artifact.content_type,
+        job_id=claim.job_id,
+        claim_id=claim.claim_id,
+    )
+    return row is not None
+
+
+def artifact(tx: Tx, version_id: str, name: str) -> Row | None:
+    return tx.one(
+        "SELECT * FROM artifacts WHERE version_id = :version_id AND name = :name",
+        version_id=version_id,
+        name=name,
+    )
+
+
+def artifacts(tx: Tx, version_id: str) -> list[Row]:
+    return tx.all(
+        "SELECT * FROM artifacts WHERE version_id = :version_id ORDER BY name",
+        version_id=version_id,
+    )
+
+
+def well_known(tx: Tx, version_ids: list[str], names: list[str]) -> set[tuple[str, str]]:
+    """Which of these versions have which of these artifacts."""
+    rows = tx.all(
+        """
+        SELECT version_id, name FROM artifacts
+        WHERE (version_id, name) IN ({given:version_id text, name text})""",
+        given=[{"version_id": id, "name": name} for id in version_ids for name in names],
+    )
+    return {(row["version_id"], row["name"]) for row in rows}
+
+
+def renditions(tx: Tx, version_ids: list[str]) -> dict[str, str]:
+    rows = tx.all(
+        "SELECT id, renditions FROM versions WHERE renditions IS NOT NULL"
+        " AND id IN ({given:id text})",
+        given=[{"id": id} for id in version_ids],
+    )
+    return {row["id"]: row["renditions"] for row in rows}

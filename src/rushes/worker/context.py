@@ -1,15 +1,27 @@
-"""What a handler may touch: its arguments, its progress, its checkpoint, and whether to stop."""
+"""What a handler may touch: its arguments, its source, its artifacts, its progress, its log, and
+whether to stop.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from rushes import errors
-from rushes.protocol import Assignment, Progress
+from rushes.protocol import Artifact, Assignment, Coordinator, Progress
+
+T = TypeVar("T")
+
+RETRY_SECONDS = 0.5
+LOG_SECONDS = 1.0
+LOG_LINES = 200
 
 
 class Stop(StrEnum):
@@ -31,7 +43,9 @@ class JobContext:
         assignment: Assignment,
         report: Callable[[Progress], None],
         *,
+        coordinator: Coordinator,
         stall_seconds: float | None = None,
+        scratch_root: Path | None = None,
     ) -> None:
         self.job_id = assignment.job_id
         self.kind = assignment.kind
@@ -43,29 +57,143 @@ class JobContext:
         self.checkpoint = assignment.checkpoint
         self.claim = assignment.claim
         self._report = report
+        self._coordinator = coordinator
         self._stall_seconds = stall_seconds
+        self._scratch_root = scratch_root
+        self._scratch: Path | None = None
+        self._made: dict[str, str] | None = None
+        self._lines: list[str] = []
+        self._logged_at = 0.0
         self._alive_at = time.monotonic()
         self._stop: Stop | None = None
         # Made when somebody waits: tiny jobs never do, and it would be a tenth of their cost.
         self._stopped: threading.Event | None = None
 
+    # Saying how it goes
+
     def progress(
-        self, progress: float, stage: str | None = None, *, checkpoint: Any = None
+        self,
+        progress: float,
+        stage: str | None = None,
+        *,
+        checkpoint: Any = None,
+        renditions: Sequence[Mapping[str, Any]] | None = None,
+        speed: float | None = None,
+        eta_seconds: float | None = None,
     ) -> None:
         """Tell how far the job is (0 to 1), and what the next attempt may start from. Raises when
         the handler has to stop."""
         self.raise_if_stopped()
         self.alive()
+        self.flush_log()
         if checkpoint is not None:
             self.checkpoint = checkpoint
+        detail = {"renditions": renditions, "speed": speed, "eta_seconds": eta_seconds}
+        given = {name: value for name, value in detail.items() if value is not None}
         self._report(
-            Progress(claim=self.claim, progress=progress, stage=stage, checkpoint=checkpoint)
+            Progress(
+                claim=self.claim,
+                progress=progress,
+                stage=stage,
+                checkpoint=checkpoint,
+                detail=given or None,
+            )
         )
         self.raise_if_stopped()
+
+    def log(self, line: str) -> None:
+        """A line for people who look at this job; sent now and then, never a reason to fail."""
+        self._lines.append(line)
+        del self._lines[:-LOG_LINES]
+        if time.monotonic() - self._logged_at > LOG_SECONDS:
+            self.flush_log()
+
+    def flush_log(self) -> None:
+        if not self._lines:
+            return
+        lines, self._lines = self._lines, []
+        self._logged_at = time.monotonic()
+        try:
+            self._coordinator.log(self.claim, lines)
+        except errors.Unavailable:
+            self._lines = lines
+        except errors.RushesError:
+            pass
 
     def alive(self) -> None:
         """The tool or engine has moved on. Without it for `stall_seconds` the lease is let go."""
         self._alive_at = time.monotonic()
+
+    # Files
+
+    @property
+    def scratch(self) -> Path:
+        """A private directory for this attempt; gone when it ends."""
+        if self._scratch is None:
+            if self._scratch_root is not None:
+                self._scratch_root.mkdir(parents=True, exist_ok=True)
+            self._scratch = Path(tempfile.mkdtemp(prefix="rushes-", dir=self._scratch_root))
+        return self._scratch
+
+    def source(self) -> Path:
+        """The media's source as a file: where it is, if this process sees it, else a copy."""
+        source = self._patiently(lambda: self._coordinator.source(self.claim))
+        if source.path is not None:
+            return source.path
+        path = self.scratch / "source"
+        with path.open("ab") as file:
+            while file.tell() < source.size_bytes:
+                self._patiently(lambda: self._fetch(file))
+        if source.sha256 is not None and _sha256(path) != source.sha256:
+            path.unlink()
+            raise errors.RetryLater("the source arrived damaged", code="source_damaged")
+        return path
+
+    def _fetch(self, file: Any) -> None:
+        for chunk in self._coordinator.read_source(self.claim, file.tell()):
+            file.write(chunk)
+            self.alive()
+            self.raise_if_stopped()
+
+    def put(self, name: str, content: bytes | Path) -> Artifact:
+        """Hand in a finished artifact. Nobody sees it before the job completes."""
+        artifact = self._patiently(
+            lambda: self._coordinator.put_artifact(self.claim, name, content)
+        )
+        self._made = self._made or {}
+        self._made[name] = artifact.sha256
+        self.alive()
+        return artifact
+
+    def artifacts(self) -> Sequence[Artifact]:
+        """What this attempt has put so far."""
+        return self._patiently(lambda: self._coordinator.artifacts(self.claim))
+
+    @property
+    def manifest(self) -> Mapping[str, str] | None:
+        return self._made
+
+    def close(self) -> None:
+        """By the worker, when the handler has ended."""
+        self.flush_log()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """Repeat while the server cannot be reached; the worker's fence ends the waiting."""
+        while True:
+            self.raise_if_stopped()
+            try:
+                return call()
+            except errors.ClaimLost:
+                self.stop(Stop.CLAIM_LOST)
+            except errors.DiskFull:
+                raise
+            except errors.Unavailable:
+                self.alive()
+                self.wait(RETRY_SECONDS)
+
+    # Stopping
 
     @property
     def stalled(self) -> bool:
@@ -102,3 +230,8 @@ class JobContext:
                 self._stop = reason
             if self._stopped is not None:
                 self._stopped.set()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

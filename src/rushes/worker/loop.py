@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from rushes import errors
-from rushes.protocol import Assignment, Coordinator, Hello, Progress
+from rushes.protocol import Assignment, Completion, Coordinator, Hello, Progress
 from rushes.worker.context import JobContext, Stop
 from rushes.worker.outcome import Failure, failure_of
 
@@ -30,6 +31,7 @@ FENCE_AT = 0.75
 # Results are reported together, but none waits longer than this for its neighbours.
 REPORT_SECONDS = 0.25
 RETRY_SECONDS = 0.2
+LONGEST_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Worker:
         batch: int = 1,
         heartbeat_seconds: float = 15.0,
         claim_wait_seconds: float = 30.0,
+        scratch_root: Path | None = None,
     ) -> None:
         """`batch`: how many jobs to claim at once; more than one only pays for tiny jobs."""
         self.coordinator = coordinator
@@ -72,6 +75,7 @@ class Worker:
         self._batch = batch
         self._heartbeat_seconds = heartbeat_seconds
         self._claim_wait_seconds = claim_wait_seconds
+        self._scratch_root = scratch_root
         # By claim: a job that was lost may come back before its old report is answered.
         self._held: dict[str, Held] = {}
         self._results: list[tuple[Held, Any]] = []
@@ -82,16 +86,22 @@ class Worker:
         self._said_hello = False
 
     def run(self) -> None:
-        """Until `stop`, or until an admin drains or disables this worker."""
+        """Until `stop`. While an admin has drained or disabled this worker it claims nothing."""
         heart = threading.Thread(target=self._beat_until_stopped, daemon=True)
         heart.start()
         with ThreadPoolExecutor(1, "rushes-reporter") as reporter:
-            while not self._stopping.is_set() and not self._drained:
+            outages = 0
+            while not self._stopping.is_set():
+                if self._drained:
+                    self._stopping.wait(self._heartbeat_seconds / 4)
+                    continue
                 try:
                     self._round(reporter)
+                    outages = 0
                 except errors.Unavailable as error:
                     log.warning("cannot reach the queue: %s", error.message)
-                    self._stopping.wait(RETRY_SECONDS)
+                    self._stopping.wait(min(RETRY_SECONDS * 2**outages, LONGEST_RETRY_SECONDS))
+                    outages += 1
         self._stopping.set()
         heart.join(timeout=self._heartbeat_seconds)
 
@@ -124,7 +134,7 @@ class Worker:
             log.warning("no heartbeat: %s", error.message)
             self._fence()
             return
-        self._drained = self._drained or pulse.drain
+        self._drained = pulse.drain
         for each in held:
             beat = pulse.beats[each.assignment.claim_id]
             if not beat.held:
@@ -154,7 +164,13 @@ class Worker:
         for assignment in assignments:
             handler = self._handlers.get(assignment.kind)
             stall = handler.stall_seconds if handler else None
-            context = JobContext(assignment, self._report_progress, stall_seconds=stall)
+            context = JobContext(
+                assignment,
+                self._report_progress,
+                coordinator=self.coordinator,
+                stall_seconds=stall,
+                scratch_root=self._scratch_root,
+            )
             self._held[assignment.claim_id] = Held(assignment, context, asked_at)
         for assignment in assignments:
             self._run_one(self._held[assignment.claim_id])
@@ -183,7 +199,9 @@ class Worker:
         try:
             held.context.raise_if_stopped()
             result = _checked(self._handler(held).run(held.context))
+            held.context.close()
         except Exception as error:  # noqa: BLE001  whatever a handler raises ends its attempt only
+            held.context.close()
             self._report_failure(held, failure_of(error, held.context.stop_reason))
         else:
             self._keep_result(held, result)
@@ -210,13 +228,19 @@ class Worker:
 
     def _report_results(self, results: list[tuple[Held, Any]] | None = None) -> None:
         results = self._take_results() if results is None else results
-        fresh = [(held.assignment.claim, result) for held, result in results if not held.fenced]
+        fresh = [
+            Completion(held.assignment.claim, result, held.context.manifest)
+            for held, result in results
+            if not held.fenced
+        ]
         answers = self._answered(lambda: self.coordinator.complete(fresh)) if fresh else {}
         for held, _ in results:
             job_id = held.assignment.job_id
             answer = (answers or {}).get(job_id, errors.ClaimLost.code)
             if answer == errors.CancelRequested.code:
                 self._report_failure(held, Failure("transient", "canceled", ""))
+            elif answer == errors.ManifestMismatch.code:
+                self._report_failure(held, Failure("transient", answer, "files went missing"))
             else:
                 if answer == errors.ClaimLost.code:
                     log.warning("job %s: the claim was lost, its result is dropped", job_id)
@@ -242,7 +266,8 @@ class Worker:
         while time.monotonic() < give_up_at and not (held and held.fenced):
             try:
                 return call()
-            except errors.Conflict:
+            except (errors.Conflict, errors.NotFound, errors.Denied, errors.Unauthorized) as error:
+                log.warning("a report was refused: %s", error.message)
                 return None
             except errors.Unavailable as error:
                 log.warning("cannot report: %s", error.message)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import errno
 import logging
-import re
 from dataclasses import dataclass
 
 from rushes import errors
+from rushes.sanitize import sanitize as sanitize
 from rushes.worker.context import Stop
 
 log = logging.getLogger("rushes.worker")
-
-# An absolute path of two or more parts, on any system; what is behind it stays in the worker's log.
-PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.@~+-]+){2,}[/\\]?")
-MESSAGE_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +29,12 @@ def failure_of(error: Exception, stop: Stop | None) -> Failure | Stop:
             return Failure("transient", "canceled", sanitize(error.message))
         case errors.PermanentFailure():
             return Failure("permanent", error.code or "permanent", sanitize(error.message))
+        case errors.TransientFailure():
+            return Failure("transient", error.code or "transient", sanitize(error.message))
         case errors.RetryLater():
             return Failure("resource", error.code or "resource", sanitize(error.message))
+        case errors.Unavailable():
+            return Failure("resource", error.code, sanitize(error.message))
         case MemoryError():
             return Failure("resource", "out_of_memory", "there was not enough memory")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
@@ -43,9 +43,3 @@ def failure_of(error: Exception, stop: Stop | None) -> Failure | Stop:
             pass
     log.exception("a handler failed", exc_info=error)
     return Failure("transient", "handler_error", sanitize(f"{type(error).__name__}: {error}"))
-
-
-def sanitize(text: str) -> str:
-    """One line without server paths, short enough to show."""
-    first = text.strip().splitlines()[0] if text.strip() else ""
-    return PATH.sub("…", first)[:MESSAGE_LIMIT]

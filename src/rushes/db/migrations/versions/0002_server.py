@@ -8,12 +8,13 @@ revision = "0002"
 down_revision = "0001"
 
 COLUMNS = {
-    "media": """slug text NOT NULL DEFAULT '', kind text, file_name text NOT NULL DEFAULT '',
+    "media": """slug text NOT NULL DEFAULT '', title_folded text NOT NULL DEFAULT '',
+        kind text, file_name text NOT NULL DEFAULT '',
         content_type text, size_bytes bigint NOT NULL DEFAULT 0, sha256 text, source_key text,
         duration double precision, share_token text, updated_at bigint, purged_at bigint""",
     "versions": "renditions text, size_bytes bigint NOT NULL DEFAULT 0, purged_at bigint",
     "jobs": "detail text",
-    "workers": "offline_at bigint",
+    "workers": "announced text",
 }
 
 TABLES = """
@@ -53,11 +54,24 @@ CREATE TABLE uploads (
   writer text,
   writer_until bigint,
   finished_at bigint,
+  ended_at bigint,
+  removed_at bigint,
   media_id text REFERENCES media(id),
   CONSTRAINT never_past_its_length CHECK (length_bytes IS NULL OR offset_bytes <= length_bytes)
 );
-CREATE INDEX uploads_open ON uploads (expires_at) WHERE finished_at IS NULL;
-CREATE INDEX uploads_by_user ON uploads (user_id) WHERE media_id IS NULL;
+CREATE INDEX uploads_open ON uploads (expires_at) WHERE media_id IS NULL AND ended_at IS NULL;
+CREATE INDEX uploads_by_user ON uploads (user_id) WHERE media_id IS NULL AND ended_at IS NULL;
+CREATE INDEX uploads_to_remove ON uploads (id) WHERE ended_at IS NOT NULL AND removed_at IS NULL;
+CREATE INDEX uploads_by_key ON uploads (key);
+CREATE INDEX uploads_closed ON uploads (coalesce(finished_at, ended_at));
+
+CREATE TABLE upload_parts (
+  upload_id text NOT NULL REFERENCES uploads(id),
+  offset_bytes bigint NOT NULL,
+  size_bytes bigint NOT NULL CHECK (size_bytes > 0),
+  key text NOT NULL,
+  PRIMARY KEY (upload_id, offset_bytes)
+);
 
 CREATE TABLE users (
   id text PRIMARY KEY,
@@ -134,7 +148,6 @@ CREATE TABLE idempotency_keys (
   owner text NOT NULL,
   key text NOT NULL,
   fingerprint text NOT NULL,
-  status integer NOT NULL,
   body text NOT NULL,
   created_at bigint NOT NULL,
   PRIMARY KEY (owner, key)
@@ -156,10 +169,12 @@ CREATE TABLE webhooks (
   url text NOT NULL,
   secret text NOT NULL,
   old_secret text,
+  rotated_at bigint,
   types text NOT NULL,
   created_at bigint NOT NULL,
   disabled_at bigint
 );
+CREATE INDEX webhooks_of_user ON webhooks (user_id);
 
 CREATE TABLE deliveries (
   id text PRIMARY KEY,
@@ -175,6 +190,7 @@ CREATE TABLE deliveries (
   delivered_at bigint
 );
 CREATE INDEX deliveries_of_webhook ON deliveries (webhook_id, id);
+CREATE INDEX deliveries_by_age ON deliveries (created_at);
 
 CREATE TABLE webhook_head (id integer PRIMARY KEY CHECK (id = 1), pos bigint NOT NULL);
 INSERT INTO webhook_head (id, pos) SELECT 1, pos FROM event_head;
@@ -183,7 +199,8 @@ CREATE TABLE alerts (
   type text PRIMARY KEY,
   sent_at bigint NOT NULL,
   held integer NOT NULL DEFAULT 0,
-  held_since bigint
+  held_since bigint,
+  incidents text NOT NULL
 )
 """
 

@@ -1,0 +1,128 @@
+"""Users, tokens and sessions as plain data, and what each may do. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rushes import errors
+
+NAME = re.compile(r"[\w.@+-]{1,64}")
+PASSWORD_LENGTHS = (12, 128)
+# The first of what everybody tries, long enough to pass the length rule.
+COMMON = frozenset(
+    {
+        "password1234",
+        "passwordpassword",
+        "123456789012",
+        "1234567890123",
+        "qwertyuiop12",
+        "qwertyuiopas",
+        "administrator",
+        "adminadminadmin",
+        "letmeinletmein",
+        "changemechangeme",
+        "iloveyouiloveyou",
+        "welcome12345",
+        "rushesrushes",
+        "000000000000",
+        "111111111111",
+        "abcdefghijkl",
+        "abcd1234abcd",
+        "qwerty123456",
+    }
+)
+
+
+class Role(StrEnum):
+    ADMIN = "admin"
+    USER = "user"
+
+
+class Scope(StrEnum):
+    """Each one includes those before it."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    id: str
+    name: str
+    role: Role
+    quota_bytes: int | None
+    created_at: int
+    disabled_at: int | None
+    has_password: bool
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> User:
+        return cls(
+            id=row["id"],
+            name=row["name"],
+            role=Role(row["role"]),
+            quota_bytes=row["quota_bytes"],
+            created_at=row["created_at"],
+            disabled_at=row["disabled_at"],
+            has_password=row["password_hash"] is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who is asking. `session_id` or `token_id` says by what; neither for the server's own."""
+
+    user_id: str
+    name: str
+    role: Role
+    scope: Scope
+    session_id: str | None = None
+    token_id: str | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role is Role.ADMIN and self.scope is Scope.ADMIN
+
+    def may(self, scope: Scope) -> bool:
+        order = list(Scope)
+        return order.index(self.scope) >= order.index(scope)
+
+    @property
+    def sees(self) -> str | None:
+        """Whose things are visible: one user's, or everybody's (None)."""
+        return None if self.role is Role.ADMIN else self.user_id
+
+
+def tidy_name(name: str) -> str:
+    tidy = unicodedata.normalize("NFKC", name).strip().casefold()
+    if not NAME.fullmatch(tidy):
+        raise errors.BadField("name", "must be 1 to 64 letters, digits or . _ @ + -")
+    return tidy
+
+
+def check_password(password: str) -> str:
+    shortest, longest = PASSWORD_LENGTHS
+    if not shortest <= len(password) <= longest:
+        raise errors.BadField("password", f"must have {shortest} to {longest} characters")
+    if password.casefold() in COMMON or len(set(password)) < 4:
+        raise errors.BadField("password", "is too easy to guess")
+    return password
+
+
+def check_scopes(scopes: Iterable[str], role: Role) -> Scope:
+    """The widest of the scopes asked for."""
+    try:
+        asked = [Scope(scope) for scope in scopes]
+    except ValueError:
+        raise errors.BadField("scopes", "must be of read, write and admin") from None
+    if not asked:
+        raise errors.BadField("scopes", "must name at least one of read, write and admin")
+    if Scope.ADMIN in asked and role is not Role.ADMIN:
+        raise errors.BadField("scopes", "only an admin's token can have admin")
+    return max(asked, key=list(Scope).index)

@@ -1,0 +1,309 @@
+"""The SQL of users, sessions, tokens, links, worker keys, invites and failed sign-ins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushes import errors
+from rushes.accounts.account import User
+from rushes.db.database import Tx
+
+Row = dict[str, Any]
+
+
+# Users
+
+
+def add_user(tx: Tx, id: str, name: str, role: str, password_hash: str | None) -> None:
+    row = tx.one(
+        """
+        INSERT INTO users (id, name, role, password_hash, created_at)
+        VALUES (:id, :name, :role, :password_hash, {now})
+        ON CONFLICT (name) DO NOTHING RETURNING id""",
+        id=id,
+        name=name,
+        role=role,
+        password_hash=password_hash,
+    )
+    if row is None:
+        raise errors.AlreadyExists(f"there is a user {name} already")
+
+
+def get_user(tx: Tx, id: str) -> User | None:
+    row = tx.one("SELECT * FROM users WHERE id = :id", id=id)
+    return User.from_row(row) if row else None
+
+
+def user_by_name(tx: Tx, name: str) -> Row | None:
+    return tx.one("SELECT * FROM users WHERE name = :name", name=name)
+
+
+def all_users(tx: Tx) -> list[User]:
+    return [User.from_row(row) for row in tx.all("SELECT * FROM users ORDER BY id")]
+
+
+def first_admin(tx: Tx) -> User | None:
+    row = tx.one(
+        "SELECT * FROM users WHERE role = 'admin' AND disabled_at IS NULL ORDER BY id LIMIT 1"
+    )
+    return User.from_row(row) if row else None
+
+
+def change_user(tx: Tx, id: str, **values: Any) -> bool:
+    """`values` are columns of ours: role, password_hash, quota_bytes."""
+    assert set(values) <= {"role", "password_hash", "quota_bytes"}
+    sets = ", ".join(f"{name} = :{name}" for name in values)
+    return (
+        tx.one(f"UPDATE users SET {sets} WHERE id = :id RETURNING id", id=id, **values) is not None
+    )
+
+
+def disable_user(tx: Tx, id: str, disabled: bool) -> bool:
+    row = tx.one(
+        "UPDATE users SET disabled_at = CASE WHEN :disabled = 1 THEN {now} END"
+        " WHERE id = :id RETURNING id",
+        id=id,
+        disabled=int(disabled),
+    )
+    return row is not None
+
+
+# Sessions
+
+
+def add_session(tx: Tx, id: str, hash: str, user_id: str, label: str, lasts_ms: int) -> None:
+    tx.all(
+        """
+        INSERT INTO sessions (id, hash, user_id, label, created_at, last_seen_at, expires_at)
+        VALUES (:id, :hash, :user_id, :label, {now}, {now}, {now} + :lasts_ms)""",
+        id=id,
+        hash=hash,
+        user_id=user_id,
+        label=label,
+        lasts_ms=lasts_ms,
+    )
+
+
+def session(tx: Tx, hash: str) -> Row | None:
+    """A live session of an enabled user, with the user's columns."""
+    return tx.one(
+        """
+        SELECT sessions.id AS session_id, sessions.last_seen_at, {now} AS now, users.*
+        FROM sessions JOIN users ON users.id = sessions.user_id
+        WHERE sessions.hash = :hash AND sessions.expires_at > {now}
+          AND users.disabled_at IS NULL""",
+        hash=hash,
+    )
+
+
+def touch_session(tx: Tx, id: str) -> None:
+    tx.all("UPDATE sessions SET last_seen_at = {now} WHERE id = :id", id=id)
+
+
+def sessions_of(tx: Tx, user_id: str) -> list[Row]:
+    return tx.all(
+        "SELECT id, label, created_at, last_seen_at, expires_at FROM sessions"
+        " WHERE user_id = :user_id AND expires_at > {now} ORDER BY last_seen_at DESC",
+        user_id=user_id,
+    )
+
+
+def end_sessions(tx: Tx, user_id: str, *, only: str | None = None, besides: str = "") -> int:
+    rows = tx.all(
+        """
+        DELETE FROM sessions WHERE user_id = :user_id AND id <> :besides
+        AND (CAST(:only AS text) IS NULL OR id = :only) RETURNING id""",
+        user_id=user_id,
+        only=only,
+        besides=besides,
+    )
+    return len(rows)
+
+
+# Tokens
+
+
+def add_token(
+    tx: Tx,
+    id: str,
+    *,
+    user_id: str,
+    name: str,
+    prefix: str,
+    hash: str,
+    scopes: str,
+    lasts_ms: int | None,
+) -> None:
+    tx.all(
+        """
+        INSERT INTO tokens (id, user_id, name, prefix, hash, scopes, created_at, expires_at)
+        VALUES (:id, :user_id, :name, :prefix, :hash, :scopes, {now},
+                {now} + CAST(:lasts_ms AS bigint))""",
+        id=id,
+        user_id=user_id,
+        name=name,
+        prefix=prefix,
+        hash=hash,
+        scopes=scopes,
+        lasts_ms=lasts_ms,
+    )
+
+
+def token(tx: Tx, prefix: str) -> Row | None:
+    """A live token of an enabled user, with the user's columns."""
+    return tx.one(
+        """
+        SELECT tokens.id AS token_id, tokens.hash, tokens.scopes, tokens.last_used_at,
+            {now} AS now, users.*
+        FROM tokens JOIN users ON users.id = tokens.user_id
+        WHERE tokens.prefix = :prefix AND tokens.revoked_at IS NULL
+          AND (tokens.expires_at IS NULL OR tokens.expires_at > {now})
+          AND users.disabled_at IS NULL""",
+        prefix=prefix,
+    )
+
+
+def touch_token(tx: Tx, id: str) -> None:
+    tx.all("UPDATE tokens SET last_used_at = {now} WHERE id = :id", id=id)
+
+
+def tokens_of(tx: Tx, user_id: str) -> list[Row]:
+    return tx.all(
+        "SELECT id, name, prefix, scopes, created_at, expires_at, last_used_at FROM tokens"
+        " WHERE user_id = :user_id AND revoked_at IS NULL ORDER BY id DESC",
+        user_id=user_id,
+    )
+
+
+def revoke_token(tx: Tx, id: str, user_id: str) -> bool:
+    row = tx.one(
+        "UPDATE tokens SET revoked_at = {now}"
+        " WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL RETURNING id",
+        id=id,
+        user_id=user_id,
+    )
+    return row is not None
+
+
+# Links that sign in once
+
+
+def add_link(tx: Tx, hash: str, user_id: str, lasts_ms: int) -> None:
+    tx.all(
+        "INSERT INTO signin_links (hash, user_id, expires_at)"
+        " VALUES (:hash, :user_id, {now} + :lasts_ms)",
+        hash=hash,
+        user_id=user_id,
+        lasts_ms=lasts_ms,
+    )
+
+
+def use_link(tx: Tx, hash: str) -> str | None:
+    """The user whose link it is; only the first caller gets an answer."""
+    row = tx.one(
+        """
+        UPDATE signin_links SET used_at = {now}
+        WHERE hash = :hash AND used_at IS NULL AND expires_at > {now}
+          AND user_id IN (SELECT id FROM users WHERE disabled_at IS NULL)
+        RETURNING user_id""",
+        hash=hash,
+    )
+    return row["user_id"] if row else None
+
+
+# Failed sign-ins
+
+
+def count_failures(tx: Tx, subject: str, within_ms: int) -> int:
+    row = tx.one(
+        "SELECT count(*) AS failures FROM signin_failures"
+        " WHERE subject = :subject AND at > {now} - :within_ms",
+        subject=subject,
+        within_ms=within_ms,
+    )
+    return int(row["failures"]) if row else 0
+
+
+def add_failure(tx: Tx, subject: str) -> None:
+    tx.all("INSERT INTO signin_failures (subject, at) VALUES (:subject, {now})", subject=subject)
+
+
+def forget_failures(tx: Tx, subject: str) -> None:
+    tx.all("DELETE FROM signin_failures WHERE subject = :subject", subject=subject)
+
+
+# Worker keys and invites
+
+
+def add_worker_key(tx: Tx, prefix: str, worker_id: str, hash: str) -> None:
+    tx.all(
+        "INSERT INTO worker_keys (prefix, worker_id, hash, created_at)"
+        " VALUES (:prefix, :worker_id, :hash, {now})",
+        prefix=prefix,
+        worker_id=worker_id,
+        hash=hash,
+    )
+
+
+def worker_key(tx: Tx, prefix: str) -> Row | None:
+    return tx.one(
+        "SELECT worker_id, hash FROM worker_keys WHERE prefix = :prefix AND revoked_at IS NULL",
+        prefix=prefix,
+    )
+
+
+def worker_keys(tx: Tx) -> list[Row]:
+    return tx.all(
+        "SELECT prefix, worker_id, created_at FROM worker_keys WHERE revoked_at IS NULL"
+        " ORDER BY created_at"
+    )
+
+
+def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> bool:
+    row = tx.one(
+        "UPDATE worker_keys SET revoked_at = {now} WHERE worker_id = :worker_id"
+        " AND prefix = :prefix AND revoked_at IS NULL RETURNING prefix",
+        worker_id=worker_id,
+        prefix=prefix,
+    )
+    return row is not None
+
+
+def add_invite(tx: Tx, id: str, hash: str, name: str, created_by: str, lasts_ms: int) -> Row:
+    row = tx.one(
+        """
+        INSERT INTO invites (id, hash, name, created_by, created_at, expires_at)
+        VALUES (:id, :hash, :name, :created_by, {now}, {now} + :lasts_ms)
+        RETURNING id, name, created_at, expires_at""",
+        id=id,
+        hash=hash,
+        name=name,
+        created_by=created_by,
+        lasts_ms=lasts_ms,
+    )
+    assert row is not None
+    return row
+
+
+def use_invite(tx: Tx, hash: str, worker_id: str) -> str | None:
+    """The name the invite gives, or None when it was used, has expired or never was."""
+    row = tx.one(
+        """
+        UPDATE invites SET used_at = {now}, worker_id = :worker_id
+        WHERE hash = :hash AND used_at IS NULL AND expires_at > {now} RETURNING name""",
+        hash=hash,
+        worker_id=worker_id,
+    )
+    return row["name"] if row else None
+
+
+def forget_expired(tx: Tx, *, keep_ms: int) -> None:
+    """Sessions, links, invites and failures that mean nothing any more."""
+    for table, column in (
+        ("sessions", "expires_at"),
+        ("signin_links", "expires_at"),
+        ("invites", "expires_at"),
+        ("signin_failures", "at"),
+        ("idempotency_keys", "created_at"),
+    ):
+        tx.all(f"DELETE FROM {table} WHERE {column} < {{now}} - :keep_ms", keep_ms=keep_ms)

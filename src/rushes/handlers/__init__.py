@@ -1,0 +1,49 @@
+"""Which handler runs which kind of job: a plain table, with room for kinds of your own.
+
+A module named in the setting HANDLERS, or a package with an entry point in `rushes.handlers`, adds
+to it by a table `HANDLERS` of kind → function of one `JobContext` (or `Handler`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from typing import Any
+
+from rushes import errors
+from rushes.worker.context import JobContext
+from rushes.worker.loop import Handler
+
+ENTRY_POINTS = "rushes.handlers"
+BUILT_IN: dict[str, Handler] = {}
+
+Run = Callable[[JobContext], Any]
+
+
+def table(modules: str = "") -> dict[str, Handler]:
+    """Everything this process can run. A kind that is claimed twice stops the start."""
+    found = dict(BUILT_IN)
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        _add(found, entry.load(), entry.value)
+    for name in filter(None, (each.strip() for each in modules.split(","))):
+        _add(found, _load(name), name)
+    return found
+
+
+def _load(name: str) -> Mapping[str, Handler | Run]:
+    try:
+        loaded = importlib.import_module(name).HANDLERS
+    except ImportError as error:
+        raise errors.BadSetting(f"RUSHES_HANDLERS: {name} cannot be imported: {error}") from error
+    except AttributeError:
+        raise errors.BadSetting(f"RUSHES_HANDLERS: {name} has no table HANDLERS") from None
+    assert isinstance(loaded, Mapping)
+    return loaded
+
+
+def _add(found: dict[str, Handler], more: Mapping[str, Handler | Run], origin: str) -> None:
+    for kind, handler in more.items():
+        if kind in found:
+            raise errors.BadSetting(f"{origin}: {kind} has a handler already")
+        found[kind] = handler if isinstance(handler, Handler) else Handler(handler)

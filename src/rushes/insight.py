@@ -1,0 +1,80 @@
+"""Facts about the queue put together for people: why a job waits, and how the queue is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushes import clock
+from rushes.db.database import Tx
+from rushes.fleet import store as fleet
+from rushes.fleet.worker import AdminState, Status, Worker
+from rushes.jobs import read_store, store
+from rushes.jobs import why as reasons
+from rushes.jobs.job import Job, State
+from rushes.jobs.queue import Terms
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def why(tx: Tx, job: Job, terms: Terms, *, offline_after_ms: int) -> dict[str, Any]:
+    """What a waiting job waits for, in plain words."""
+    parent = store.get(tx, job.parent_id) if job.parent_id else None
+    now = read_store.now(tx)
+    online = [each for each in fleet.all_workers(tx) if _is_online(each, now, offline_after_ms)]
+    facts = reasons.Situation(
+        now=now,
+        position=read_store.position(tx, job) if job.state is State.QUEUED else None,
+        paused=read_store.pauses(tx),
+        online=online,
+        preferred_idle=_preferred_idle(job, online),
+        prefer_wait_ms=terms.prefer_wait_ms,
+        parent=parent.state if parent else None,
+    )
+    return reasons.explain(job, facts)
+
+
+def summary(rows: Rows, failures: Rows, paused: Sequence[str]) -> dict[str, Any]:
+    """From the counts per kind, user and state."""
+    states = dict.fromkeys((str(state) for state in State), 0)
+    kinds: dict[str, dict[str, Any]] = {}
+    users: dict[str, dict[str, int]] = {}
+    for row in rows:
+        states[row["state"]] += row["count"]
+        kind = kinds.setdefault(row["kind"], dict.fromkeys(states, 0))
+        kind[row["state"]] += row["count"]
+        user = users.setdefault(row["user_id"], dict.fromkeys(states, 0))
+        user[row["state"]] += row["count"]
+    return {
+        "states": states,
+        "kinds": kinds,
+        "users": users,
+        "oldest_queued_at": clock.rfc3339(
+            min((r["oldest_queued_at"] for r in rows if r["state"] == "queued"), default=None)
+        ),
+        "wait_seconds": _mean(rows, "wait_ms"),
+        "run_seconds": _mean(rows, "run_ms"),
+        "failures": [
+            {**row, "last_failed_at": clock.rfc3339(row["last_failed_at"])} for row in failures
+        ],
+        "paused": list(paused),
+    }
+
+
+def _mean(rows: Rows, column: str) -> float | None:
+    known = [row for row in rows if row[column] is not None]
+    count = sum(row["count"] for row in known)
+    total = sum(float(row[column]) * row["count"] for row in known)
+    return round(total / count / 1000, 3) if count else None
+
+
+def _is_online(worker: Worker, now: int, offline_after_ms: int) -> bool:
+    status = worker.status(now, offline_after_ms)
+    return worker.state is AdminState.ENABLED and status in (Status.IDLE, Status.BUSY)
+
+
+def _preferred_idle(job: Job, online: Sequence[Worker]) -> bool:
+    wishes = {need.removesuffix("?") for need in job.needs if need.endswith("?")}
+    return bool(wishes) and any(
+        worker.holds == 0 and wishes <= set(worker.capabilities) for worker in online
+    )

@@ -1,0 +1,153 @@
+"""What a media is, as people see it. Pure: no database, no clock."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from rushes import errors
+
+TITLE_LIMIT = 300
+# What an attempt may write, and how it is served; a worker's own word about types is not asked.
+CONTENT_TYPES = {
+    "m3u8": "application/vnd.apple.mpegurl",
+    "mpd": "application/dash+xml",
+    "m4s": "video/iso.segment",
+    "mp4": "video/mp4",
+    "m4a": "audio/mp4",
+    "ts": "video/mp2t",
+    "aac": "audio/aac",
+    "mp3": "audio/mpeg",
+    "jpg": "image/jpeg",
+    "png": "image/png",
+    "webp": "image/webp",
+    "vtt": "text/vtt; charset=utf-8",
+    "srt": "application/x-subrip; charset=utf-8",
+    "txt": "text/plain; charset=utf-8",
+    "json": "application/json",
+    "bin": "application/octet-stream",
+}
+ARTIFACT = re.compile(
+    r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,3}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
+)
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    PROCESSING = "processing"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class TranscriptStatus(StrEnum):
+    NONE = "none"
+    PENDING = "pending"
+    PROCESSING = "processing"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the uploader asked for."""
+
+    profile: str | None = None
+    transcribe: bool = True
+    language: str | None = None
+    diarize: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMedia:
+    """A source that has arrived whole."""
+
+    user_id: str
+    title: str
+    file_name: str = ""
+    kind: str | None = None
+    content_type: str | None = None
+    size_bytes: int = 0
+    sha256: str | None = None
+    source_key: str | None = None
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """One row, with what is derived from its jobs."""
+
+    id: str
+    user_id: str
+    title: str
+    slug: str
+    kind: str | None
+    file_name: str
+    content_type: str | None
+    size_bytes: int
+    sha256: str | None
+    source_key: str | None
+    duration: float | None
+    share_token: str | None
+    current_version_id: str | None
+    created_at: int
+    updated_at: int | None
+    status: Status
+    transcript_status: TranscriptStatus
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Media:
+        values = {name: row[name] for name in cls.__dataclass_fields__}
+        values["status"] = Status(values["status"])
+        values["transcript_status"] = TranscriptStatus(values["transcript_status"])
+        return cls(**values)
+
+
+def check_title(title: str) -> str:
+    """On one line, without what only a terminal or a font would obey."""
+    tidy = "".join(
+        " " if char.isspace() else char
+        for char in unicodedata.normalize("NFC", title)
+        if char.isspace() or unicodedata.category(char) not in ("Cc", "Cs", "Cf", "Co", "Cn")
+    )
+    tidy = re.sub(" +", " ", tidy).strip()
+    if not tidy:
+        raise errors.BadField("title", "must not be empty")
+    if len(tidy) > TITLE_LIMIT:
+        raise errors.BadField("title", f"must have at most {TITLE_LIMIT} characters")
+    return tidy
+
+
+def title_of(file_name: str) -> str:
+    """A title from a file's name, which may be anything at all."""
+    last = re.split(r"[/\\]", file_name)[-1]
+    stem = last.rsplit(".", 1)[0] if "." in last.strip(".") else last
+    words = re.sub(r"[_\s]+", " ", stem)[:TITLE_LIMIT]
+    try:
+        return check_title(words)
+    except errors.BadField:
+        return "Untitled"
+
+
+def slug_of(title: str, media_id: str) -> str:
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-")
+    return f"{words}-{media_id[-6:]}" if words else media_id[-6:]
+
+
+def folded(text: str) -> str:
+    """As titles are compared when somebody searches."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def check_artifact_name(name: str) -> str:
+    """The content type it will be served as; BadField for a name that is none of ours."""
+    if not ARTIFACT.fullmatch(name) or ".." in name:
+        raise errors.BadField("name", "must be like 720p/seg_00001.m4s, of A-Z a-z 0-9 . _ -")
+    suffix = name.rsplit(".", 1)[-1].lower() if "." in name else ""
+    if suffix not in CONTENT_TYPES:
+        raise errors.BadField("name", f"must end in one of {', '.join(sorted(CONTENT_TYPES))}")
+    return CONTENT_TYPES[suffix]

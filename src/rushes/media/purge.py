@@ -1,0 +1,116 @@
+"""Removing bytes that nobody needs any more: of replaced versions, of deleted media, of no one.
+
+`plan` finds what is due and enqueues a job for each; `Purge` is that job's handler, in the server.
+Objects go before their rows, so that a crash in between leaves a row that is found again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Protocol
+
+from rushes.db.database import Database, Tx
+from rushes.jobs import read_store
+from rushes.jobs.queue import Queue
+from rushes.media import pipeline, purge_store
+from rushes.media import store as media_store
+from rushes.media.storage import Entry, Storage
+
+log = logging.getLogger("rushes.purge")
+
+PAGE = 100
+SCAN_PAGE = 500
+ORPHANS = "orphans"
+FOLDERS = ("media", "sources", "staging")
+
+
+def plan(tx: Tx, queue: Queue, *, grace_ms: int, cleanup_partial: bool) -> int:
+    """Enqueue what is due; answers how many. Asking again changes nothing."""
+    media_store.abandon_versions(tx)
+    versions = purge_store.due_versions(
+        tx, grace_ms=grace_ms, abandoned=cleanup_partial, limit=PAGE
+    )
+    items = purge_store.due_media(tx, grace_ms=grace_ms, limit=PAGE)
+    jobs = [pipeline.purge("version_id", id) for id in versions]
+    jobs += [pipeline.purge("media_id", id) for id in items]
+    return len(queue.enqueue_many(tx, jobs)) if jobs else 0
+
+
+def plan_scan(tx: Tx, queue: Queue) -> None:
+    queue.enqueue(tx, pipeline.purge(ORPHANS, "all"))
+
+
+class Job(Protocol):
+    """What it needs of the job's context."""
+
+    args: dict[str, Any]
+
+    def alive(self) -> None: ...
+
+    def raise_if_stopped(self) -> None: ...
+
+
+class Purge:
+    def __init__(self, db: Database, storage: Storage, *, grace_ms: int) -> None:
+        self._db = db
+        self._storage = storage
+        self._grace_ms = grace_ms
+
+    def __call__(self, job: Job) -> dict[str, int]:
+        if version_id := job.args.get("version_id"):
+            return {"objects": self._version(str(version_id))}
+        if media_id := job.args.get("media_id"):
+            return {"objects": self._media(str(media_id))}
+        return {"objects": self._orphans(job)}
+
+    def _version(self, id: str) -> int:
+        keys = self._db.run(lambda tx: purge_store.keys_of_version(tx, id))
+        if keys is None:
+            return 0
+        self._storage.delete(keys)
+        self._db.run(lambda tx: purge_store.mark_version_purged(tx, id))
+        return len(keys)
+
+    def _media(self, id: str) -> int:
+        with self._db.read() as tx:
+            versions = purge_store.versions_of_media(tx, id)
+            source = purge_store.source_of_deleted(tx, id)
+        gone = sum(self._version(version) for version in versions)
+        if source is not None:
+            self._storage.delete([source])
+            gone += 1
+        self._db.run(lambda tx: purge_store.mark_media_purged(tx, id))
+        return gone
+
+    def _orphans(self, job: Job) -> int:
+        """Objects that no row refers to. Young ones are left alone: their row may be on its way."""
+        gone = 0
+        for folder in FOLDERS:
+            for page in _pages(self._storage.list(folder)):
+                job.alive()
+                job.raise_if_stopped()
+                gone += self._remove_orphans(page)
+        if gone:
+            log.info("removed %d files that nothing refers to", gone)
+        return gone
+
+    def _remove_orphans(self, page: list[Entry]) -> int:
+        with self._db.read() as tx:
+            now = read_store.now(tx)
+            known = purge_store.known_keys(tx, [_owner(entry.key) for entry in page])
+        old = [entry for entry in page if entry.modified_at_ms < now - self._grace_ms]
+        orphans = [entry.key for entry in old if _owner(entry.key) not in known]
+        self._storage.delete(orphans)
+        return len(orphans)
+
+
+def _owner(key: str) -> str:
+    """A part of an upload belongs to the upload's key."""
+    return key.split(".parts/")[0]
+
+
+def _pages(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
+    while page := list(islice(entries, SCAN_PAGE)):
+        yield page

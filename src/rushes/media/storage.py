@@ -1,0 +1,215 @@
+"""Where the bytes are: objects under keys, in a directory or in a bucket, behind one contract.
+
+Keys are made by us; what is not plainly one is refused, so nothing from outside becomes a path.
+A reader sees a whole object or none. Errors of files and servers get their names here and nowhere
+else, and their messages tell no path, key or address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rushes import errors
+
+CHUNK_BYTES = 2**20
+# S3 allows 1,024 bytes in all, a directory 255 in a name; both keep room for what goes around it.
+LONGEST_KEY = 800
+PART = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+Source = bytes | Path | Iterable[bytes]
+Method = Literal["GET", "HEAD", "PUT"]
+
+
+def open(url: str) -> Storage:
+    """The storage that the setting STORAGE_URL names. Looks at no server yet; `check` does."""
+    scheme = url.partition("://")[0]
+    if scheme == "file":
+        from rushes.media import local_storage
+
+        return local_storage.from_url(url)
+    if scheme == "s3":
+        # Here, because most commands never need the client library.
+        from rushes.media import s3_storage
+
+        return s3_storage.from_url(url)
+    raise errors.BadSetting("STORAGE_URL: must begin with file:// or s3://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    key: str
+    size_bytes: int
+    modified_at_ms: int
+
+
+class Storage(ABC):
+    """Many threads may call it at once."""
+
+    def put(self, key: str, source: Source, *, size_bytes: int | None = None) -> Stored:
+        """Durable when it returns; nothing is left of it when it fails, or when `source` does.
+
+        A `size_bytes` known beforehand is needed for objects above some 75 GiB only."""
+        feed = Feed(source)
+        if isinstance(source, Path):
+            size_bytes = source.stat().st_size
+        self._put(check_key(key), feed, size_bytes)
+        return feed.stored()
+
+    def exists(self, key: str) -> bool:
+        return self.size(key) is not None
+
+    @abstractmethod
+    def size(self, key: str) -> int | None:
+        """In bytes; None when there is no such object."""
+
+    def etag(self, key: str) -> str | None:
+        """The storage's own mark of an object's content, often its MD5; None when it has none."""
+        return None
+
+    def read(self, key: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Chunks of at most 1 MiB, up to `end` or the object's. A missing object is known at once,
+        before the first chunk is asked for."""
+        chunks = self._stream(check_key(key), *check_range(start, end))
+        next(chunks)
+        return chunks
+
+    async def aread(
+        self, key: str, start: int = 0, end: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """As `read`, but a missing object is known with the first chunk."""
+        chunks = await asyncio.to_thread(self.read, key, start, end)
+        # Nothing closes `chunks` on purpose: when canceled, a thread may still be inside.
+        while chunk := await asyncio.to_thread(next, chunks, b""):
+            yield chunk
+
+    @abstractmethod
+    def copy(self, source: str, target: str) -> None: ...
+
+    @abstractmethod
+    def link(self, source: str, target: str) -> None:
+        """As `copy`, as cheaply as the storage can. Objects are never changed in place, so nobody
+        can tell the difference."""
+
+    @abstractmethod
+    def delete(self, keys: Iterable[str]) -> None:
+        """Those that are missing are fine."""
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """Everything below the folder `prefix`, a page at a time, in an order of its own."""
+
+    @abstractmethod
+    def local_path(self, key: str) -> Path | None:
+        """The object's own file, to be read only; None when objects are not files here."""
+
+    @abstractmethod
+    def presign(self, method: Method, key: str, expires_seconds: int) -> str | None:
+        """An address that lets anybody do just this for a while; None when there are no such."""
+
+    @abstractmethod
+    def free_bytes(self) -> int | None:
+        """None when nobody can know."""
+
+    def check(self) -> None:
+        """Writes, reads and removes a small object. Raises Unavailable if that does not work."""
+        key = f"check/{uuid.uuid4().hex}"
+        self.put(key, key.encode())
+        try:
+            found = b"".join(self.read(key))
+        except errors.NotFound as error:
+            raise errors.StorageDown(DOWN, detail=error.detail) from error
+        self.delete([key])
+        if found != key.encode():
+            raise errors.StorageDown(DOWN, detail="other bytes came back than were written")
+
+    def close(self) -> None:  # noqa: B027 - neither kind holds anything open between calls
+        pass
+
+    @abstractmethod
+    def _put(self, key: str, feed: Feed, size_bytes: int | None) -> None: ...
+
+    @abstractmethod
+    def _stream(self, key: str, start: int, end: int | None) -> Iterator[bytes]:
+        """Opens the object and yields one empty chunk, then its bytes. What is open is closed when
+        the iterator is dropped, since it has begun."""
+
+
+class Feed(Iterator[bytes]):
+    """A source on its way into the storage: counted, hashed, and its own error kept apart."""
+
+    def __init__(self, source: Source) -> None:
+        self._chunks = iter(_chunks_of(source))
+        self._digest = hashlib.sha256()
+        self._size_bytes = 0
+        self.error: BaseException | None = None
+
+    def __next__(self) -> bytes:
+        try:
+            chunk = next(self._chunks)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+        self._digest.update(chunk)
+        self._size_bytes += len(chunk)
+        return chunk
+
+    def stored(self) -> Stored:
+        return Stored(size_bytes=self._size_bytes, sha256=self._digest.hexdigest())
+
+
+def _chunks_of(source: Source) -> Iterable[bytes]:
+    if isinstance(source, bytes):
+        return [source]
+    if isinstance(source, Path):
+        return _chunks_of_file(source)
+    return source
+
+
+def _chunks_of_file(path: Path) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def check_key(key: str) -> str:
+    """The key itself, if it is one."""
+    if len(key) > LONGEST_KEY or not all(is_part(part) for part in key.split("/")):
+        raise errors.Invalid(REFUSED, detail=repr(key[:LONGEST_KEY]))
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """A key that names a folder, or nothing for everything."""
+    return check_key(prefix) if prefix else prefix
+
+
+def is_part(part: str) -> bool:
+    return PART.fullmatch(part) is not None and part not in {".", ".."}
+
+
+def check_range(start: int, end: int | None) -> tuple[int, int | None]:
+    if start < 0 or (end is not None and end < start):
+        raise errors.Invalid("the range of bytes is wrong", detail=f"{start}-{end}")
+    return start, end
+
+
+DOWN = "the storage is not available"
+FULL = "the storage is full"
+MISSING = "there is no such file"
+REFUSED = "the storage does not accept this name"

@@ -1,0 +1,340 @@
+"""`rushes serve`: the whole system in one process, started and stopped in order.
+
+Start: log, settings, data directory, database, storage, recovery, workers, HTTP. Stop: claim
+nothing more, give back what is held, end streams and connections, close.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from rushes import errors, handlers, logs, protocol
+from rushes.accounts import access
+from rushes.accounts import store as accounts
+from rushes.app import STOP_SECONDS, Rushes
+from rushes.dispatch import Local
+from rushes.fleet import store as fleet
+from rushes.fleet.worker import Status
+from rushes.jobs import read_store
+from rushes.live import Relay
+from rushes.media import pipeline, purge, uploads
+from rushes.settings import Settings
+from rushes.web.connection import Connection
+from rushes.web.doorbell import Doorbell
+from rushes.web.server import create_app
+from rushes.web.site import Site
+from rushes.webhooks import fanout
+from rushes.webhooks.deliver import Deliver
+from rushes.worker.loop import Handler, Worker
+
+log = logging.getLogger("rushes")
+
+LOCK_FILE, ADDRESS_FILE = "serve.lock", "server.json"
+SCAN_EVERY_TICKS = 8_640
+FORGET_MS = 7 * 86_400_000
+# Connections that are still busy when the server leaves get this long.
+GRACE_SECONDS = 5
+
+
+def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
+    """Until SIGTERM or Ctrl-C. `announce` gets the lines for whoever started it."""
+    logs.configure(settings.log_format)
+    with _owned(settings), listening(settings) as (settings, sockets):
+        server = Server(settings)
+        try:
+            server.start()
+            for line in server.greeting():
+                announce(line)
+            server.run_http(sockets)
+        finally:
+            server.stop()
+
+
+class Server:
+    """The parts, and the order in which they live."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.rushes = Rushes(settings=settings)
+        self.site = site(self.rushes)
+        self._crew: list[Worker] = []
+        self._threads: list[threading.Thread] = []
+        self._leaving = threading.Lock()
+        self._left = False
+        self.http: uvicorn.Server | None = None
+
+    def start(self) -> None:
+        self.rushes.storage.check()
+        self._recover()
+        self._write_address()
+        self.rushes.chores.also += [
+            self._plan_purges,
+            self._expire_uploads,
+            self._fan_out,
+            self._announce_workers,
+            self._forget,
+        ]
+        self._start_workers()
+        self._thread(self.rushes.chores.run, "chores")
+
+    def greeting(self) -> Iterator[str]:
+        yield f"Rushes is running at {self.site.base_url}"
+        admin = self.rushes.db.run(access.ensure_admin)
+        if not admin.has_password:
+            link = self.rushes.db.run(lambda tx: access.make_link(tx, admin.id))
+            yield f"Sign in once with {self.site.base_url}/sign-in?token={link}"
+
+    def run_http(self, sockets: list[socket.socket]) -> None:
+        options = uvicorn.Config(
+            create_app(self.site),
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            forwarded_allow_ips=self.settings.trusted_proxies,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        self.http = _Http(options, self.leave)
+        self.http.run(sockets=sockets)
+
+    def leave(self) -> None:
+        """Stop claiming and give everything back; connections may still be open."""
+        with self._leaving:
+            if self._left:
+                return
+            self._left = True
+        self.site.stopping.set()
+        self.site.doorbell.close()
+        self.site.relay.close()
+        for worker in self._crew:
+            worker.stop()
+        for thread in self._threads:
+            if thread.name != "chores":
+                thread.join(STOP_SECONDS)
+        for worker in self._crew:
+            worker.abandon()
+
+    def stop(self) -> None:
+        self.leave()
+        self.rushes.chores.stop()
+        for thread in self._threads:
+            thread.join(STOP_SECONDS)
+        with suppress(OSError):
+            (self.settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)
+        self.rushes.close()
+
+    # Starting
+
+    def _recover(self) -> None:
+        if self.rushes.db.dialect.name == "sqlite":
+            self.rushes.db.run(uploads.clear_writers)
+        moved = self.rushes.chores.tick()
+        if moved:
+            log.info("%d jobs of lost workers were put back", len(moved))
+
+    def _start_workers(self) -> None:
+        table = handlers.table(self.settings.handlers)
+        speech = {kind: run for kind, run in table.items() if kind == pipeline.TRANSCRIBE}
+        others = {kind: run for kind, run in table.items() if kind not in speech}
+        self._crew_of("transcode", others, self.settings.transcode_workers)
+        self._crew_of("transcribe", speech, self.settings.transcription_workers)
+        grace_ms = int(self.settings.purge_grace * 1000)
+        house = {
+            pipeline.PURGE: Handler(
+                purge.Purge(self.rushes.db, self.rushes.storage, grace_ms=grace_ms)
+            ),
+            pipeline.WEBHOOK: Handler(Deliver(self.rushes.db, self.settings)),
+        }
+        self._crew_of("house", house, 1)
+
+    def _crew_of(self, name: str, table: Mapping[str, Handler], count: int) -> None:
+        if not table:
+            return
+        for number in range(1, count + 1):
+            worker = self._worker(f"{name}-{number}", table)
+            self._crew.append(worker)
+            self._thread(worker.run, f"{name}-{number}")
+
+    def _worker(self, name: str, table: Mapping[str, Handler]) -> Worker:
+        host = socket.gethostname()
+        transport = Local(
+            self.rushes.dispatch,
+            self.rushes.db,
+            self.rushes.bell,
+            # The same after a restart, so that the list of workers does not grow with each.
+            worker_id=f"wrk_server_{_tame(host)}_{_tame(name)}",
+            worker_name=f"{host} {name}",
+            poll_seconds=self.settings.poll_interval,
+        )
+        metadata = {"host": host, "pid": os.getpid(), "place": "server"}
+        return Worker(
+            transport,
+            table,
+            hello=protocol.Hello(kinds=sorted(table), metadata=metadata),
+            heartbeat_seconds=self.settings.heartbeat_interval,
+            scratch_root=self.settings.data_dir / "scratch",
+        )
+
+    def _thread(self, run: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _write_address(self) -> None:
+        """How other commands on this machine find and enter this server."""
+        path = self.settings.data_dir / ADDRESS_FILE
+        said = {"url": self.site.base_url, "token": self.site.local_token, "pid": os.getpid()}
+        with open(path, "w", opener=_private) as file:
+            json.dump(said, file)
+
+    # Now and then
+
+    def _plan_purges(self, tick: int) -> None:
+        grace_ms = int(self.settings.purge_grace * 1000)
+        partial = self.settings.cleanup_partial_on_failure
+        queue = self.rushes.queue
+        self.rushes.db.run(
+            lambda tx: purge.plan(tx, queue, grace_ms=grace_ms, cleanup_partial=partial)
+        )
+        if tick % SCAN_EVERY_TICKS == 0:
+            self.rushes.db.run(lambda tx: purge.plan_scan(tx, queue))
+
+    def _expire_uploads(self, tick: int) -> None:
+        uploads.expire(self.rushes.db, self.rushes.storage)
+
+    def _fan_out(self, tick: int) -> None:
+        while self.rushes.db.run(lambda tx: fanout.fan_out(tx, self.rushes.queue, self.settings)):
+            pass
+
+    def _announce_workers(self, tick: int) -> None:
+        offline_ms = int(self.settings.offline_threshold * 1000)
+
+        def announce(tx: Any) -> None:
+            now = read_store.now(tx)
+            for worker in fleet.all_workers(tx):
+                status = worker.status(now, offline_ms)
+                if status is not Status.ACTIVE:
+                    fleet.announce(tx, worker.id, status)
+
+        self.rushes.db.run(announce)
+
+    def _forget(self, tick: int) -> None:
+        if tick % 360 == 0:
+            self.rushes.db.run(lambda tx: accounts.forget_expired(tx, keep_ms=FORGET_MS))
+
+
+def site(rushes: Rushes) -> Site:
+    """What the routes need of it."""
+    return Site(
+        settings=rushes.settings,
+        db=rushes.db,
+        queue=rushes.queue,
+        bell=rushes.bell,
+        storage=rushes.storage,
+        dispatch=rushes.dispatch,
+        chores=rushes.chores,
+        relay=Relay(rushes.db, rushes.chores.number_events),
+        doorbell=Doorbell(rushes.bell),
+        local_token=secrets.token_urlsafe(32),
+    )
+
+
+class _Http(uvicorn.Server):
+    """uvicorn, but signals first give the jobs back, and do not end the process by themselves."""
+
+    def __init__(self, options: uvicorn.Config, leave: Callable[[], None]) -> None:
+        super().__init__(options)
+        self._leave = leave
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            each: signal.signal(each, self._asked) for each in (signal.SIGTERM, signal.SIGINT)
+        }
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _asked(self, number: int, frame: Any) -> None:
+        threading.Thread(target=self._leave, name="leave", daemon=True).start()
+        self.handle_exit(number, frame)
+
+
+@contextmanager
+def _owned(settings: Settings) -> Iterator[None]:
+    """One server per data directory: two on one SQLite file would each think they are alone."""
+    _make_data_dir(settings.data_dir)
+    lock = settings.data_dir / LOCK_FILE
+    with open(lock, "a", opener=_private) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise errors.WrongState(
+                "another server is using this data directory; stop it first, or give this one"
+                " a RUSHES_DATA_DIR of its own"
+            ) from None
+        yield
+
+
+def _make_data_dir(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.BadSetting(
+            f"RUSHES_DATA_DIR: {path} cannot be made: {error.strerror}"
+        ) from error
+
+
+@contextmanager
+def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket]]]:
+    """Bound before anything else is started, so that a taken port is known at once. The settings
+    come back with the real port."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except OSError as error:
+            raise errors.BadSetting(
+                f"RUSHES_HOST and RUSHES_PORT: cannot listen on {settings.host} port"
+                f" {settings.port}: {error.strerror}"
+            ) from error
+        port = listener.getsockname()[1]
+        if port != settings.port:
+            derived = settings.base_url == f"http://{settings.host}:{settings.port}"
+            base_url = "" if derived else settings.base_url
+            settings = msgspec.structs.replace(settings, port=port, base_url=base_url)
+        yield settings, [listener]
+    finally:
+        listener.close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _tame(name: str) -> str:
+    return "".join(char if char.isalnum() else "_" for char in name)[:40]

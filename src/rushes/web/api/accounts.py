@@ -1,0 +1,261 @@
+"""Signing in and out, sessions, tokens, and the users."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, Field, SecretStr
+
+from rushes import errors
+from rushes.accounts import access, account, store
+from rushes.accounts.account import Principal, Role, Scope
+from rushes.db.database import Tx
+from rushes.media import store as media_store
+from rushes.web import auth, models, views
+from rushes.web.models import Body
+from rushes.web.problems import documented
+from rushes.web.site import Here, Site
+
+router = APIRouter(tags=["accounts"], responses=documented(401, 404, 422))
+
+UserId = Annotated[str, Path(max_length=100)]
+
+
+class SignIn(Body):
+    name: str = Field(max_length=64)
+    password: SecretStr = Field(max_length=128)
+
+
+class LinkSignIn(Body):
+    token: SecretStr = Field(max_length=200)
+
+
+class Password(Body):
+    password: SecretStr = Field(max_length=1000)
+    old_password: SecretStr | None = Field(None, max_length=1000)
+
+
+class UserRequest(Body):
+    name: str = Field(max_length=64)
+    role: Role = Role.USER
+    password: SecretStr | None = Field(None, max_length=1000)
+    quota_bytes: int | None = Field(None, ge=0, le=2**53)
+
+
+class UserChange(Body):
+    role: Role | None = None
+    disabled: bool | None = None
+    quota_bytes: int | None = Field(None, ge=0, le=2**53)
+
+
+class TokenRequest(Body):
+    name: str = Field(min_length=1, max_length=100)
+    scopes: list[Scope] = Field([Scope.WRITE], min_length=1, max_length=3)
+    expires_seconds: float | None = Field(None, gt=0, le=10 * 365 * 86400)
+
+
+class Me(BaseModel):
+    id: str
+    name: str
+    role: str
+    scope: str
+    used_bytes: int
+    quota_bytes: int | None
+
+
+class Link(BaseModel):
+    signin_url: str
+
+
+# Sessions
+
+
+@router.post(
+    "/session", status_code=201, dependencies=[auth.Public], responses=documented(403, 429)
+)
+def sign_in(body: SignIn, request: Request, response: Response, site: Here) -> Me:
+    """By name and password; sets the session cookie."""
+    auth.refuse_foreign(site, request)
+    user_id = access.sign_in(site.db, body.name, body.password.get_secret_value(), _from(request))
+    return _open(site, request, response, user_id)
+
+
+@router.post(
+    "/session/link", status_code=201, dependencies=[auth.Public], responses=documented(403)
+)
+def sign_in_by_link(body: LinkSignIn, request: Request, response: Response, site: Here) -> Me:
+    """By the secret of a one-time link."""
+    auth.refuse_foreign(site, request)
+    token = body.token.get_secret_value()
+    user_id = site.db.run(lambda tx: access.use_link(tx, token))
+    return _open(site, request, response, user_id)
+
+
+@router.get("/session")
+def me(who: auth.User, site: Here) -> Me:
+    return _me(site, who)
+
+
+@router.delete("/session", status_code=204)
+def sign_out(who: auth.User, site: Here, response: Response) -> None:
+    if who.session_id is not None:
+        only = who.session_id
+        site.db.run(lambda tx: store.end_sessions(tx, who.user_id, only=only))
+    response.delete_cookie(auth.COOKIE, path="/")
+
+
+@router.get("/sessions")
+def sessions(who: auth.User, site: Here) -> models.Page[models.Session]:
+    with site.db.read() as tx:
+        rows = store.sessions_of(tx, who.user_id)
+    items = [views.timed(models.Session, row, current=row["id"] == who.session_id) for row in rows]
+    return models.Page(items=items)
+
+
+@router.delete("/sessions/{session_id}", status_code=204)
+def end_session(session_id: UserId, who: auth.User, site: Here) -> None:
+    if not site.db.run(lambda tx: store.end_sessions(tx, who.user_id, only=session_id)):
+        raise errors.NotFound("no such session")
+
+
+@router.put("/session/password", status_code=204)
+def set_password(body: Password, request: Request, who: auth.User, site: Here) -> None:
+    """Ends all other sessions. The old password is asked for if there is one."""
+    with site.db.read() as tx:
+        user = store.get_user(tx, who.user_id)
+    if user is not None and user.has_password:
+        old = body.old_password.get_secret_value() if body.old_password else ""
+        access.sign_in(site.db, user.name, old, _from(request))
+    hash = access.hash_password(body.password.get_secret_value())
+    keep = who.session_id or ""
+    site.db.run(lambda tx: access.set_password(tx, who.user_id, hash, besides=keep))
+
+
+# Tokens
+
+
+@router.get("/tokens")
+def tokens(who: auth.User, site: Here) -> models.Page[models.Token]:
+    with site.db.read() as tx:
+        rows = store.tokens_of(tx, who.user_id)
+    return models.Page(items=[_token(row) for row in rows])
+
+
+@router.post("/tokens", status_code=201)
+def make_token(body: TokenRequest, who: auth.User, site: Here) -> models.NewToken:
+    """For scripts. A token cannot make one that may do more than itself."""
+    if not all(who.may(scope) for scope in body.scopes):
+        raise errors.Denied("a token cannot make one that may do more than itself")
+
+    def make(tx: Tx) -> models.NewToken:
+        user = store.get_user(tx, who.user_id)
+        if user is None:
+            raise errors.NotFound("no such user")
+        scopes = [str(scope) for scope in body.scopes]
+        token_id, made = access.make_token(tx, user, body.name, scopes, body.expires_seconds)
+        row = next(row for row in store.tokens_of(tx, user.id) if row["id"] == token_id)
+        return models.NewToken(**_token(row).model_dump(), token=made.text)
+
+    return site.db.run(make)
+
+
+@router.delete("/tokens/{token_id}", status_code=204)
+def revoke_token(token_id: UserId, who: auth.User, site: Here) -> None:
+    """It stops working at once."""
+    if not site.db.run(lambda tx: store.revoke_token(tx, token_id, who.user_id)):
+        raise errors.NotFound("no such token")
+
+
+# Users
+
+
+@router.get("/users", responses=documented(403))
+def users(who: auth.Admin, site: Here) -> models.Page[models.User]:
+    with site.db.read() as tx:
+        return models.Page(items=[views.user(each) for each in store.all_users(tx)])
+
+
+@router.post("/users", status_code=201, responses=documented(403, 409))
+def add_user(body: UserRequest, who: auth.Admin, site: Here) -> models.NewUser:
+    """With a password, or with the one-time link in the answer."""
+    account.tidy_name(body.name)
+    hash = access.hash_password(body.password.get_secret_value()) if body.password else None
+
+    def add(tx: Tx) -> models.NewUser:
+        user = access.add_user(tx, body.name, body.role, hash)
+        if body.quota_bytes is not None:
+            user = access.change_user(tx, user.id, quota_bytes=body.quota_bytes)
+        link = _link(site, access.make_link(tx, user.id))
+        return models.NewUser(**views.user(user).model_dump(), signin_url=link)
+
+    return site.db.run(add)
+
+
+@router.patch("/users/{user_id}", responses=documented(403, 409))
+def change_user(user_id: UserId, body: UserChange, who: auth.Admin, site: Here) -> models.User:
+    def change(tx: Tx) -> models.User:
+        given = body.model_dump(exclude_unset=True, exclude={"disabled"})
+        user = access.change_user(tx, user_id, **given)
+        if body.disabled is not None:
+            user = access.set_disabled(tx, user_id, body.disabled)
+        return views.user(user)
+
+    return site.db.run(change)
+
+
+@router.post("/users/{user_id}/link", status_code=201, responses=documented(403))
+def make_link(user_id: UserId, who: auth.Admin, site: Here) -> Link:
+    """A link that signs the user in once, within a day."""
+
+    def make(tx: Tx) -> Link:
+        if store.get_user(tx, user_id) is None:
+            raise errors.NotFound(f"no user {user_id}")
+        return Link(signin_url=_link(site, access.make_link(tx, user_id)))
+
+    return site.db.run(make)
+
+
+def open_session(site: Site, request: Request, response: Response, user_id: str) -> None:
+    label = request.headers.get("user-agent", "")
+    lasts_ms = int(site.settings.session_duration * 1000)
+    cookie = site.db.run(lambda tx: access.open_session(tx, user_id, label, lasts_ms))
+    auth.set_cookie(site, response, cookie)
+
+
+def _open(site: Site, request: Request, response: Response, user_id: str) -> Me:
+    open_session(site, request, response, user_id)
+    with site.db.read() as tx:
+        user = store.get_user(tx, user_id)
+    assert user is not None
+    scope = Scope.ADMIN if user.role is Role.ADMIN else Scope.WRITE
+    return _me(site, Principal(user_id=user.id, name=user.name, role=user.role, scope=scope))
+
+
+def _me(site: Site, who: Principal) -> Me:
+    with site.db.read() as tx:
+        used = media_store.used_bytes(tx, who.user_id)
+        user = store.get_user(tx, who.user_id)
+    quota = user.quota_bytes if user else None
+    return Me(
+        id=who.user_id,
+        name=who.name,
+        role=who.role,
+        scope=who.scope,
+        used_bytes=used,
+        quota_bytes=quota if quota is not None else site.settings.user_quota or None,
+    )
+
+
+def _token(row: dict[str, object]) -> models.Token:
+    scopes = msgspec.json.decode(str(row["scopes"]))
+    return views.timed(models.Token, {**row, "scopes": scopes})
+
+
+def _link(site: Site, token: str) -> str:
+    return f"{site.base_url}/sign-in?token={token}"
+
+
+def _from(request: Request) -> str:
+    return request.client.host if request.client else "unknown"

@@ -1,0 +1,253 @@
+"""The queue for people: list, look, explain, cancel, retry, pause."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from pydantic import BaseModel, Field
+
+from rushes import clock, errors, insight
+from rushes.db.database import Tx
+from rushes.jobs import job as jobs
+from rushes.jobs import log_store, read_store
+from rushes.jobs import store as job_store
+from rushes.jobs.job import LIVE, TERMINAL, State
+from rushes.jobs.read_store import Filter
+from rushes.web import auth, idempotency, models, views
+from rushes.web.models import Body, Cursor, Limit
+from rushes.web.problems import documented
+from rushes.web.site import Here, Site
+
+router = APIRouter(tags=["queue"], responses=documented(401, 404, 422))
+
+BULK_LIMIT = 10_000
+FOLLOW_SECONDS = 0.5
+LOG_PAGE = 500
+
+JobId = Annotated[str, Path(max_length=100, description="Such as job_0198a3….")]
+Kind = Annotated[str | None, Query(max_length=64)]
+Ref = Annotated[str | None, Query(max_length=100)]
+
+
+class Wanted(Body):
+    """Which jobs; what is left out does not matter."""
+
+    state: State | None = None
+    kind: str | None = Field(None, max_length=64)
+    media_id: str | None = Field(None, max_length=100)
+    worker_id: str | None = Field(None, max_length=100)
+    error_code: str | None = Field(None, max_length=100)
+    ids: list[str] | None = Field(None, max_length=1000)
+
+
+class Action(Body):
+    action: Literal["cancel", "retry"]
+    filter: Wanted
+    dry_run: bool = Field(False, description="Only say how many it would be.")
+
+
+class ActionDone(BaseModel):
+    matched: int
+    changed: int
+    dry_run: bool
+    ids: list[str] = Field(description="The jobs that were changed, or the new ones.")
+
+
+class Why(BaseModel):
+    id: str
+    state: str
+    position: int | None = None
+    reasons: list[dict[str, Any]]
+    workers_that_could: list[str] = []
+
+
+class QueueName(Body):
+    kind: str = Field("*", max_length=64, pattern=r"^(\*|[a-z0-9][a-z0-9_.:-]*)$")
+
+
+class Paused(BaseModel):
+    paused: list[str]
+
+
+@router.get("/jobs")
+def list_jobs(
+    who: auth.User,
+    site: Here,
+    state: Annotated[State | None, Query()] = None,
+    status: Annotated[State | None, Query(description="The same as `state`.")] = None,
+    kind: Kind = None,
+    media_id: Ref = None,
+    worker_id: Ref = None,
+    user_id: Ref = None,
+    error_code: Ref = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> models.Page[models.Job]:
+    """Newest first, a page at a time."""
+    wanted = Filter(
+        state=state or status,
+        kind=kind,
+        user_id=who.sees or user_id,
+        media_id=media_id,
+        worker_id=worker_id,
+        error_code=error_code,
+    )
+    with site.db.read() as tx:
+        found = read_store.list_jobs(tx, wanted, before=cursor, limit=limit + 1)
+    page = [views.job(each) for each in found[:limit]]
+    return models.Page(items=page, next_cursor=page[-1].id if len(found) > limit else None)
+
+
+@router.get("/jobs/{job_id}")
+def get(job_id: JobId, who: auth.User, site: Here) -> models.Job:
+    with site.db.read() as tx:
+        return views.job(_found(tx, job_id, who.sees))
+
+
+@router.get("/jobs/{job_id}/why")
+def why(job_id: JobId, who: auth.User, site: Here) -> Why:
+    """What a waiting job waits for, in plain words."""
+    offline_ms = int(site.settings.offline_threshold * 1000)
+    with site.db.read() as tx:
+        job = _found(tx, job_id, who.sees)
+        told = insight.why(tx, job, site.queue.terms, offline_after_ms=offline_ms)
+    return Why(id=job_id, **{name: told[name] for name in told if name != "job_id"})
+
+
+@router.get("/jobs/{job_id}/executions")
+def executions(job_id: JobId, who: auth.User, site: Here) -> models.Page[models.Execution]:
+    """Every attempt, oldest first."""
+    with site.db.read() as tx:
+        _found(tx, job_id, who.sees)
+        rows = read_store.attempts(tx, job_id)
+    return models.Page(items=[views.execution(row) for row in rows])
+
+
+@router.get("/jobs/{job_id}/logs", response_class=PlainTextResponse)
+async def logs(
+    request: Request,
+    job_id: JobId,
+    who: auth.User,
+    site: Here,
+    follow: Annotated[bool, Query(description="Go on until the job has ended.")] = False,
+) -> Response:
+    """The sanitized log as plain text."""
+
+    def check() -> None:
+        with site.db.read() as tx:
+            _found(tx, job_id, who.sees)
+
+    await asyncio.to_thread(check)
+    return StreamingResponse(
+        _lines(site, job_id, request if follow else None), media_type="text/plain; charset=utf-8"
+    )
+
+
+@router.post("/jobs/{job_id}/cancel", responses=documented(409))
+def cancel(job_id: JobId, who: auth.User, site: Here) -> models.Job:
+    """Queued: canceled now. Processing: as soon as its worker has stopped."""
+
+    def stop(tx: Tx) -> models.Job:
+        _found(tx, job_id, who.sees)
+        site.queue.cancel(tx, job_id)
+        return views.job(_found(tx, job_id, who.sees))
+
+    return site.db.run(stop)
+
+
+@router.post("/jobs/{job_id}/retry", status_code=202, responses=documented(409))
+def retry(job_id: JobId, who: auth.User, site: Here, once: idempotency.Once) -> models.Job:
+    """A new job takes the ended one's place; twice is the same as once."""
+
+    def again(tx: Tx) -> models.Job:
+        _found(tx, job_id, who.sees)
+        return views.job(_found(tx, site.queue.retry(tx, job_id).id, who.sees))
+
+    return once.run(site, who, None, models.Job, again)
+
+
+@router.post("/jobs/actions", responses=documented(409))
+def act(body: Action, who: auth.User, site: Here, once: idempotency.Once) -> ActionDone:
+    """Cancel or retry all jobs that a filter finds, up to 10,000 at a time."""
+    wanted = Filter(**body.filter.model_dump(), user_id=who.sees)
+    states = LIVE if body.action == "cancel" else {State.FAILED, State.CANCELED}
+
+    def change(tx: Tx) -> ActionDone:
+        ids = read_store.matching(tx, wanted, states, BULK_LIMIT)
+        if body.dry_run:
+            return ActionDone(matched=len(ids), changed=0, dry_run=True, ids=[])
+        if body.action == "cancel":
+            changed = list(site.queue.cancel_many(tx, ids))
+        else:
+            changed = [site.queue.retry(tx, each).id for each in ids]
+        return ActionDone(matched=len(ids), changed=len(changed), dry_run=False, ids=changed)
+
+    return once.run(site, who, body, ActionDone, change)
+
+
+@router.get("/queue/stats")
+def stats(who: auth.User, site: Here) -> dict[str, Any]:
+    """Counts per state and kind, waiting and running times, failures by what they failed of."""
+    with site.db.read() as tx:
+        rows = [row for row in read_store.stats(tx) if who.sees in (None, row["user_id"])]
+        groups = read_store.failure_groups(tx, who.sees)
+        paused = read_store.pauses(tx)
+    return insight.summary(rows, groups, paused)
+
+
+@router.post("/queue/pause")
+def pause(body: QueueName, who: auth.Admin, site: Here) -> Paused:
+    """No job of this kind (`*`: of any) is given out; what runs goes on."""
+
+    def stop(tx: Tx) -> Paused:
+        read_store.pause(tx, body.kind)
+        return Paused(paused=read_store.pauses(tx))
+
+    return site.db.run(stop)
+
+
+@router.post("/queue/resume")
+def resume(body: QueueName, who: auth.Admin, site: Here) -> Paused:
+    def go_on(tx: Tx) -> Paused:
+        read_store.resume(tx, body.kind)
+        tx.wake_after_commit(site.bell.ring)
+        return Paused(paused=read_store.pauses(tx))
+
+    return site.db.run(go_on)
+
+
+def _found(tx: Tx, job_id: str, user_id: str | None) -> jobs.Job:
+    job = job_store.get(tx, job_id)
+    if job is None or user_id not in (None, job.user_id):
+        raise errors.NotFound(f"no job {job_id}")
+    return job
+
+
+async def _lines(site: Site, job_id: str, following: Request | None) -> AsyncIterator[str]:
+    """Page by page; with a request to follow, until the job has ended or the reader has left."""
+    after = 0
+    while True:
+        page, ended = await asyncio.to_thread(_log_page, site, job_id, after)
+        for number, text in page:
+            after = number
+            yield text
+        if len(page) >= LOG_PAGE:
+            continue
+        if following is None or ended or site.stopping.is_set():
+            return
+        if await following.is_disconnected():
+            return
+        await asyncio.sleep(FOLLOW_SECONDS)
+
+
+def _log_page(site: Site, job_id: str, after: int) -> tuple[list[tuple[int, str]], bool]:
+    with site.db.read() as tx:
+        # Before the lines: what is written between the two is still read.
+        job = job_store.get(tx, job_id)
+        lines = log_store.read(tx, job_id, after=after, limit=LOG_PAGE)
+    page = [(line.number, f"{clock.rfc3339(line.at)} {line.line}\n") for line in lines]
+    return page, job is None or job.state in TERMINAL

@@ -1,0 +1,136 @@
+"""The fleet: who works, what they can do, and what an admin says about it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, Field
+
+from rushes import clock, errors
+from rushes.accounts import access
+from rushes.accounts import store as accounts
+from rushes.db.database import Tx
+from rushes.fleet import store as fleet
+from rushes.fleet.worker import AdminState
+from rushes.jobs import read_store
+from rushes.jobs.read_store import Filter
+from rushes.web import auth, models, views
+from rushes.web.models import Body
+from rushes.web.problems import documented
+from rushes.web.site import Here
+
+router = APIRouter(prefix="/workers", tags=["workers"], responses=documented(401, 403, 404, 422))
+
+WorkerId = Annotated[str, Path(max_length=100)]
+
+
+class InviteRequest(Body):
+    name: str = Field("", max_length=100, description="The worker's name; its host's if empty.")
+
+
+class WorkerKey(BaseModel):
+    worker_id: str
+    key: str = Field(description="Shown once; keep it.")
+    prefix: str
+
+
+@router.get("")
+def list_workers(who: auth.Admin, site: Here) -> models.Page[models.Worker]:
+    with site.db.read() as tx:
+        now = read_store.now(tx)
+        keys = accounts.worker_keys(tx)
+        busy = read_store.list_jobs(tx, Filter(state="processing"), limit=1000)
+        found = fleet.all_workers(tx)
+    return models.Page(
+        items=[
+            views.worker(
+                site,
+                each,
+                now,
+                keys=keys,
+                holding=[job.id for job in busy if job.claimed_by == each.id],
+            )
+            for each in found
+        ]
+    )
+
+
+@router.get("/{worker_id}")
+def get(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
+    with site.db.read() as tx:
+        return _view(site, tx, worker_id)
+
+
+@router.post("/invite", status_code=201)
+def invite(body: InviteRequest, who: auth.Admin, site: Here) -> models.Invite:
+    """A code that lets one worker join, within a day."""
+    row, code = site.db.run(lambda tx: access.invite(tx, body.name, who.user_id))
+    return models.Invite(
+        id=row["id"],
+        name=row["name"],
+        code=code,
+        command=f"rushes worker --server {site.base_url} --join {code}",
+        expires_at=clock.rfc3339(row["expires_at"]),
+    )
+
+
+@router.post("/{worker_id}/disable")
+def disable(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
+    """It gets no more work until it is enabled again; what it holds it may finish."""
+    return _set(site, worker_id, AdminState.DISABLED)
+
+
+@router.post("/{worker_id}/enable")
+def enable(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
+    return _set(site, worker_id, AdminState.ENABLED)
+
+
+@router.post("/{worker_id}/drain")
+def drain(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
+    """It finishes what it holds and takes nothing new."""
+    return _set(site, worker_id, AdminState.DRAINING)
+
+
+@router.post("/{worker_id}/keys", status_code=201)
+def add_key(worker_id: WorkerId, who: auth.Admin, site: Here) -> WorkerKey:
+    """Another key, to replace one without a gap."""
+
+    def add(tx: Tx) -> WorkerKey:
+        _view(site, tx, worker_id)
+        made = access.add_worker_key(tx, worker_id)
+        return WorkerKey(worker_id=worker_id, key=made.text, prefix=made.prefix)
+
+    return site.db.run(add)
+
+
+@router.delete("/{worker_id}/keys/{prefix}", status_code=204)
+def revoke_key(
+    worker_id: WorkerId, prefix: Annotated[str, Path(max_length=20)], who: auth.Admin, site: Here
+) -> None:
+    """The key stops working at once."""
+    if not site.db.run(lambda tx: accounts.revoke_worker_key(tx, worker_id, prefix)):
+        raise errors.NotFound("no such key")
+
+
+def _set(site: Here, worker_id: str, state: AdminState) -> models.Worker:
+    def change(tx: Tx) -> models.Worker:
+        fleet.set_state(tx, worker_id, state)
+        tx.wake_after_commit(site.bell.ring)
+        return _view(site, tx, worker_id)
+
+    return site.db.run(change)
+
+
+def _view(site: Here, tx: Tx, worker_id: str) -> models.Worker:
+    worker = fleet.get(tx, worker_id)
+    if worker is None:
+        raise errors.NotFound(f"no worker {worker_id}")
+    busy = read_store.list_jobs(tx, Filter(state="processing", worker_id=worker_id), limit=1000)
+    return views.worker(
+        site,
+        worker,
+        read_store.now(tx),
+        keys=accounts.worker_keys(tx),
+        holding=[job.id for job in busy],
+    )

@@ -1,0 +1,144 @@
+"""Is it alive, is it ready, how is it doing: probes, health pages and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from rushes import errors
+from rushes.db import schema
+from rushes.fleet import store as fleet
+from rushes.fleet.worker import Status
+from rushes.jobs import read_store
+from rushes.web import auth
+from rushes.web.site import Here, Site
+
+router = APIRouter(tags=["health"], dependencies=[auth.Public])
+admin = APIRouter(tags=["health"])
+
+LIVE_STATES = ("blocked", "queued", "processing")
+
+
+@router.get("/livez")
+@router.get("/healthz", include_in_schema=False)
+def livez() -> dict[str, str]:
+    """The process answers. Touches nothing else."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", responses={503: {"description": "Not ready"}})
+def readyz(site: Here) -> Response:
+    """503 while the database or the storage cannot be used, or the server is leaving."""
+    checks = {
+        "database": _works(lambda: schema.check(site.db)),
+        "storage": _works(site.storage.check),
+        "accepting": not site.stopping.is_set(),
+    }
+    return _answer(checks, all(checks.values()))
+
+
+@router.get("/health", responses={503: {"description": "Degraded"}})
+def health(site: Here) -> Response:
+    """Database, Redis, active workers, pending jobs."""
+    checks: dict[str, Any] = {"database": _works(lambda: schema.check(site.db)), "redis": None}
+    if checks["database"]:
+        counts = _counts(site)
+        checks["active_workers"] = sum(
+            count for status, count in counts["workers"].items() if status in ("idle", "busy")
+        )
+        checks["pending_jobs"] = counts["jobs"]["blocked"] + counts["jobs"]["queued"]
+    return _answer(checks, checks["database"])
+
+
+@admin.get("/api/health", tags=["health"])
+def api_health(who: auth.User, site: Here) -> dict[str, Any]:
+    """Storage capacity, database, and processing figures, for people who are signed in."""
+    database = _works(lambda: schema.check(site.db))
+    storage = _works(site.storage.check)
+    return {
+        "status": "ok" if database and storage else "degraded",
+        "database": {"ok": database, "kind": site.db.dialect.name},
+        "storage": {"ok": storage, "free_bytes": site.storage.free_bytes() if storage else None},
+        "processing": _counts(site) if database else None,
+    }
+
+
+@router.get("/metrics", response_class=Response)
+def metrics(site: Here) -> Response:
+    """For Prometheus."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(site))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _Collector:
+    """Reads the database when it is asked, so that every replica says the same."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        depth = GaugeMetricFamily("rushes_queue_depth", "Jobs by state.", labels=["kind", "state"])
+        ended = CounterMetricFamily(
+            "rushes_jobs_finished", "Jobs that have ended.", labels=["kind", "outcome"]
+        )
+        wait = GaugeMetricFamily(
+            "rushes_job_wait_seconds", "Mean wait of started jobs.", labels=["kind"]
+        )
+        run = GaugeMetricFamily(
+            "rushes_job_duration_seconds", "Mean time of completed jobs.", labels=["kind"]
+        )
+        oldest = GaugeMetricFamily(
+            "rushes_queue_oldest_age_seconds", "Age of the oldest queued job.", labels=["kind"]
+        )
+        with self._site.db.read() as tx:
+            rows, now = read_store.totals(tx), read_store.now(tx)
+        for row in rows:
+            if row["state"] in LIVE_STATES:
+                depth.add_metric([row["kind"], row["state"]], row["count"])
+            else:
+                ended.add_metric([row["kind"], row["state"]], row["count"])
+            if row["state"] == "queued" and row["oldest_queued_at"] is not None:
+                oldest.add_metric([row["kind"]], (now - row["oldest_queued_at"]) / 1000)
+            if row["state"] == "completed":
+                wait.add_metric([row["kind"]], float(row["wait_ms"] or 0) / 1000)
+                run.add_metric([row["kind"]], float(row["run_ms"] or 0) / 1000)
+        workers = GaugeMetricFamily("rushes_workers", "Workers by status.", labels=["status"])
+        for status, count in _counts(self._site)["workers"].items():
+            workers.add_metric([status], count)
+        streams = GaugeMetricFamily("rushes_event_streams", "Open streams of live events.")
+        streams.add_metric([], self._site.relay.subscribers)
+        yield from (depth, ended, wait, run, oldest, workers, streams)
+
+
+def _counts(site: Site) -> dict[str, Any]:
+    offline_ms = int(site.settings.offline_threshold * 1000)
+    jobs = dict.fromkeys((*LIVE_STATES, "completed", "failed", "canceled"), 0)
+    workers = dict.fromkeys((str(status) for status in Status), 0)
+    with site.db.read() as tx:
+        for row in read_store.totals(tx):
+            jobs[row["state"]] += row["count"]
+        now = read_store.now(tx)
+        for each in fleet.all_workers(tx):
+            workers[each.status(now, offline_ms)] += 1
+    return {"jobs": jobs, "workers": workers}
+
+
+def _works(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except errors.RushesError:
+        return False
+    return True
+
+
+def _answer(checks: dict[str, Any], good: bool) -> JSONResponse:
+    return JSONResponse({"status": "ok" if good else "degraded", **checks}, 200 if good else 503)

@@ -1,0 +1,196 @@
+"""The shapes of answers, as the API documents them. Names are those of the domain."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+
+Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
+Cursor = Annotated[
+    str | None,
+    Query(max_length=100, pattern=r"^[a-z]+_[0-9a-f]{32}$", description="`next_cursor` of a page."),
+]
+Time = Annotated[str | None, Field(description="RFC 3339, UTC.")]
+
+
+class Body(BaseModel):
+    """A request: what is not known is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(BaseModel, Generic[T]):
+    items: list[T]
+    next_cursor: str | None = None
+
+
+class Rendition(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    status: str = "pending"
+    width: int | None = None
+    height: int | None = None
+    bandwidth: int | None = None
+    codecs: str | None = None
+    segments_total: int | None = None
+    segments_completed: int | None = None
+    progress: float = 0.0
+
+
+class Job(BaseModel):
+    id: str
+    kind: str
+    status: str
+    state: str
+    media_id: str | None
+    user_id: str
+    priority: str
+    args: dict[str, Any]
+    needs: list[str]
+    progress: float
+    stage: str | None
+    renditions: list[Rendition] = []
+    speed: float | None = None
+    eta_seconds: float | None = None
+    attempt: int
+    max_attempts: int
+    claims: int
+    claimed_by: str | None
+    worker_name: str | None
+    parent_id: str | None
+    retry_of: str | None
+    engine_id: str | None
+    error: str | None
+    error_code: str | None
+    result: Any = None
+    created_at: Time
+    queued_at: Time
+    run_at: Time
+    started_at: Time
+    completed_at: Time
+    failed_at: Time
+    canceled_at: Time
+    claimed_at: Time
+    claim_expires_at: Time
+    cancel_requested_at: Time
+
+
+class Execution(BaseModel):
+    id: str
+    number: int
+    worker_id: str
+    worker_name: str
+    started_at: Time
+    ended_at: Time
+    outcome: str | None
+    error_code: str | None
+    error: str | None
+
+
+class Media(BaseModel):
+    id: str
+    title: str
+    slug: str
+    kind: str | None
+    status: str
+    transcript_status: str
+    progress: float
+    duration: float | None
+    size_bytes: int
+    created_at: Time
+    updated_at: Time
+    file_name: str
+    content_type: str | None
+    user_id: str
+    renditions: list[Rendition]
+    jobs: list[Job]
+    stream_url: str | None
+    thumbnail_url: str | None
+    share_url: str | None
+    error: str | None
+    duplicate_of: list[str] = Field([], description="Other media of yours with the same bytes.")
+
+
+class SharedMedia(BaseModel):
+    """What somebody with a share link may know."""
+
+    title: str
+    kind: str | None
+    status: str
+    duration: float | None
+    stream_url: str | None
+    thumbnail_url: str | None
+
+
+class Key(BaseModel):
+    prefix: str
+    created_at: Time
+
+
+class Worker(BaseModel):
+    id: str
+    name: str
+    status: str
+    state: str
+    kinds: list[str]
+    capabilities: list[str]
+    metadata: dict[str, Any]
+    holds: int
+    jobs: list[str] = []
+    keys: list[Key] = []
+    registered_at: Time
+    last_seen_at: Time
+
+
+class User(BaseModel):
+    id: str
+    name: str
+    role: str
+    quota_bytes: int | None
+    has_password: bool
+    created_at: Time
+    disabled_at: Time
+
+
+class NewUser(User):
+    signin_url: str = Field(description="Signs the user in once; shown only now.")
+
+
+class Token(BaseModel):
+    id: str
+    name: str
+    prefix: str
+    scopes: list[str]
+    created_at: Time
+    expires_at: Time
+    last_used_at: Time
+
+
+class NewToken(Token):
+    token: str = Field(description="Shown once; keep it.")
+
+
+class Session(BaseModel):
+    id: str
+    label: str
+    current: bool
+    created_at: Time
+    last_seen_at: Time
+    expires_at: Time
+
+
+class Invite(BaseModel):
+    id: str
+    name: str
+    code: str = Field(description="Works once; shown only now.")
+    command: str
+    expires_at: Time
+
+
+class Done(BaseModel):
+    ok: bool = True

@@ -1,0 +1,138 @@
+"""How errors are said over HTTP: RFC 9457 `application/problem+json`, from one table."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from rushes import errors
+
+log = logging.getLogger("rushes.http")
+
+# The first family that fits says the status.
+STATUSES: tuple[tuple[type[errors.RushesError], int], ...] = (
+    (errors.TooLarge, 413),
+    (errors.UnsupportedMedia, 415),
+    (errors.Invalid, 422),
+    (errors.NotFound, 404),
+    (errors.TooMany, 429),
+    (errors.Unauthorized, 401),
+    (errors.Denied, 403),
+    (errors.Conflict, 409),
+    (errors.DiskFull, 507),
+    (errors.Unavailable, 503),
+)
+CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+RETRY_AFTER = {429: "60", 503: "2", 507: "60"}
+MEDIA_TYPE = "application/problem+json"
+
+
+class FieldError(BaseModel):
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """What went wrong, in words (`detail`) and for programs (`code`)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[FieldError] = Field(default_factory=list)
+    request_id: str | None = None
+
+
+class ProblemResponse(JSONResponse):
+    media_type = MEDIA_TYPE
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For `responses=`: the problems a route may answer with."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in statuses
+    }
+
+
+def answer(
+    request: Request,
+    status: int,
+    code: str,
+    detail: str,
+    fields: list[FieldError] | None = None,
+    headers: dict[str, str] | None = None,
+) -> ProblemResponse:
+    problem = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=code,
+        detail=detail,
+        errors=fields or [],
+        request_id=request.scope.get("request_id"),
+    )
+    headers = dict(headers or {})
+    if status in RETRY_AFTER:
+        headers.setdefault("Retry-After", RETRY_AFTER[status])
+    if status == 401:
+        headers.setdefault("WWW-Authenticate", "Bearer")
+    return ProblemResponse(problem.model_dump(exclude_none=True), status, headers)
+
+
+def status_of(error: errors.RushesError) -> int:
+    return next((status for family, status in STATUSES if isinstance(error, family)), 500)
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(errors.RushesError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _ours(request: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, errors.RushesError)
+    status = status_of(error)
+    if status >= 500 or error.detail:
+        log.warning("%s %s", error.code, error.detail or error.message)
+    fields = None
+    if isinstance(error, errors.BadField):
+        fields = [FieldError(field=error.field, message=error.message)]
+    return answer(request, status, error.code, error.message, fields)
+
+
+def _invalid(request: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, RequestValidationError)
+    fields = [
+        FieldError(field=_name(each["loc"]), message=str(each["msg"])) for each in error.errors()
+    ]
+    said = "; ".join(f"{each.field}: {each.message}" for each in fields[:5])
+    return answer(request, 422, "bad_field", said, fields)
+
+
+def _plain(request: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, HTTPException)
+    code = CODES.get(error.status_code, "error")
+    headers = dict(error.headers) if error.headers else None
+    return answer(request, error.status_code, code, str(error.detail), headers=headers)
+
+
+def _unexpected(request: Request, error: Exception) -> ProblemResponse:
+    log.error("unexpected error in %s", request.scope.get("request_id"), exc_info=error)
+    return answer(request, 500, "internal_error", "something went wrong; the log knows more")
+
+
+def _name(location: tuple[int | str, ...]) -> str:
+    parts = [str(part) for part in location if part not in ("body", "query", "path", "header")]
+    return ".".join(parts) or "body"

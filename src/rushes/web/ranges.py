@@ -1,0 +1,111 @@
+"""Answering with a file or a part of it: one range, ETags, and few large reads.
+
+Several ranges at once are answered with the whole file, as the standard allows: nobody plays media
+like that, and servers that assemble them can be made to work very hard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from rushes.media.storage import Storage
+
+CHUNK_BYTES = 512 * 1024
+RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
+
+
+def from_storage(
+    request: Request,
+    storage: Storage,
+    key: str,
+    size: int,
+    *,
+    content_type: str = "application/octet-stream",
+    etag: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """`etag` without quotes. Raises NotFound if the object is not there."""
+    given = {**(headers or {}), "Accept-Ranges": "bytes", "Content-Type": content_type}
+    if etag is not None:
+        given["ETag"] = f'"{etag}"'
+        if _matches(request.headers.get("if-none-match"), etag):
+            return Response(status_code=304, headers=given)
+    start, end, status = 0, size, 200
+    asked = request.headers.get("range")
+    if asked is not None and _may_range(request, etag):
+        part = _parse(asked, size)
+        if part == (0, 0):
+            given["Content-Range"] = f"bytes */{size}"
+            return Response(status_code=416, headers=given)
+        if part is not None:
+            (start, end), status = part, 206
+            given["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    given["Content-Length"] = str(end - start)
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=given)
+    path = storage.local_path(key)
+    body = _from_file(path, start, end) if path else storage.aread(key, start, end)
+    return StreamingResponse(body, status, given)
+
+
+def _from_file(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
+    # Opened before the answer begins, so that a missing file is an error and not half an answer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    return _chunks(descriptor, start, end)
+
+
+async def _chunks(descriptor: int, start: int, end: int) -> AsyncIterator[bytes]:
+    try:
+        while start < end:
+            size = min(CHUNK_BYTES, end - start)
+            chunk = await asyncio.to_thread(os.pread, descriptor, size, start)
+            if not chunk:
+                return
+            start += len(chunk)
+            yield chunk
+    finally:
+        os.close(descriptor)
+
+
+def _parse(header: str, size: int) -> tuple[int, int] | None:
+    """The first byte and the one after the last; (0, 0) for a part that is not there, None for a
+    header that asks for something else."""
+    match = RANGE.fullmatch(header.replace(" ", ""))
+    if match is None or not (match[1] or match[2]):
+        return None
+    if not match[1]:
+        start, end = max(0, size - int(match[2])), size
+    else:
+        start, end = int(match[1]), int(match[2]) + 1 if match[2] else size
+    end = min(end, size)
+    return (start, end) if start < end else (0, 0)
+
+
+def _may_range(request: Request, etag: str | None) -> bool:
+    """`If-Range`: a part only if it is a part of the same file."""
+    condition = request.headers.get("if-range")
+    return condition is None or (etag is not None and condition == f'"{etag}"')
+
+
+def _matches(header: str | None, etag: str) -> bool:
+    if header is None:
+        return False
+    tags = {each.strip().removeprefix("W/") for each in header.split(",")}
+    return "*" in tags or f'"{etag}"' in tags
+
+
+def attachment(name: str) -> str:
+    """`Content-Disposition` for a name that may be anything at all."""
+    plain = "".join(
+        char if (char.isascii() and char.isalnum()) or char in "._- " else "_" for char in name
+    )
+    exact = quote(name.replace("\r", "").replace("\n", ""), safe="")
+    return f"attachment; filename=\"{plain[:150]}\"; filename*=UTF-8''{exact[:600]}"

@@ -1,0 +1,52 @@
+"""What the routes work with: the parts that the composition root has put together."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from rushes.chores import Chores
+from rushes.db.database import Database
+from rushes.dispatch import Dispatch
+from rushes.jobs.queue import Queue
+from rushes.live import Relay
+from rushes.media.storage import Storage
+from rushes.settings import Settings
+from rushes.wakeup import Wakeup
+from rushes.web.doorbell import Doorbell
+
+
+@dataclass(slots=True, kw_only=True)
+class Site:
+    settings: Settings
+    db: Database
+    queue: Queue
+    bell: Wakeup
+    storage: Storage
+    dispatch: Dispatch
+    chores: Chores
+    relay: Relay
+    doorbell: Doorbell
+    # Known to processes that can read this server's files, and to nobody else.
+    local_token: str
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def base_url(self) -> str:
+        return self.settings.base_url.rstrip("/")
+
+    @property
+    def is_https(self) -> bool:
+        return self.base_url.startswith("https://")
+
+
+def _site(request: Request) -> Site:
+    site = request.app.state.site
+    assert isinstance(site, Site)
+    return site
+
+
+Here = Annotated[Site, Depends(_site)]

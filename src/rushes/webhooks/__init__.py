@@ -1,0 +1,1 @@
+"""Webhooks and alerts: events told to other services, signed, at least once, through the queue."""

@@ -1,0 +1,95 @@
+"""The handler of jobs of kind `webhook`: sign, send, note what came of it.
+
+It runs inside the server and, unlike other handlers, has the database; no transaction is open
+while the receiver is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushes import clock as clocks
+from rushes import errors
+from rushes.db.database import Database, Tx
+from rushes.settings import Settings
+from rushes.webhooks import messages, signing, store
+from rushes.webhooks.targets import Answer, Sender
+from rushes.webhooks.webhook import ALERTS_ID
+from rushes.worker.context import JobContext
+
+GONE = 410
+SENTENCES = {
+    "target_refused": "the receiver's address is not allowed",
+    "webhook_disabled": "the webhook is disabled",
+    "timeout": "the receiver did not answer in time",
+    "tls_failed": "there is no trusted TLS connection to the receiver",
+    "bad_answer": "the receiver did not answer in HTTP",
+    "connection_failed": "the receiver cannot be reached",
+}
+
+
+class Deliver:
+    """Call it with a `JobContext` whose arguments name a delivery."""
+
+    def __init__(
+        self,
+        db: Database,
+        settings: Settings,
+        *,
+        sender: Sender | None = None,
+        clock: clocks.Clock | None = None,
+    ) -> None:
+        self._db = db
+        self._alerts_url = settings.alert_webhook_url
+        self._sender = sender or Sender(
+            timeout_seconds=settings.alert_webhook_timeout,
+            allow_private=settings.webhook_private_targets,
+        )
+        self._clock = clock or clocks.SystemClock()
+
+    def __call__(self, context: JobContext) -> dict[str, Any]:
+        delivery_id = str(context.args["delivery_id"])
+        with self._db.read() as tx:
+            delivery = store.to_send(tx, delivery_id)
+        if delivery is None:
+            return {"skipped": "the webhook or the delivery was deleted"}
+        if delivery["delivered_at"] is not None:
+            return {"skipped": "delivered before"}
+        answer = self._send(delivery)
+        self._record(context.job_id, delivery, answer)
+        if not answer.is_delivered:
+            raise _failure(answer)
+        return {"answer": answer.status}
+
+    def _send(self, delivery: Mapping[str, Any]) -> Answer:
+        if delivery["disabled_at"] is not None:
+            return Answer(error_code="webhook_disabled")
+        url = self._alerts_url if delivery["webhook_id"] == ALERTS_ID else delivery["url"]
+        body = messages.shaped_for(url, delivery["body"])
+        secrets = [each for each in (delivery["secret"], delivery["old_secret"]) if each]
+        headers = signing.headers(delivery["id"], self._clock.now(), body, secrets)
+        return self._sender.post(url, headers, body)
+
+    def _record(self, job_id: str, delivery: Mapping[str, Any], answer: Answer) -> None:
+        def record(tx: Tx) -> None:
+            store.record_try(
+                tx,
+                delivery["id"],
+                job_id=job_id,
+                answer=answer.status,
+                error_code=answer.error_code,
+            )
+            # The address of the alerts is the operator's word; a receiver cannot take it back.
+            if answer.status == GONE and delivery["webhook_id"] != ALERTS_ID:
+                store.disable(tx, delivery["webhook_id"])
+
+        self._db.run(record)
+
+
+def _failure(answer: Answer) -> errors.JobOutcome:
+    code = answer.error_code or ""
+    sentence = SENTENCES.get(code, f"the receiver answered {answer.status}")
+    if answer.status == GONE or code in ("target_refused", "webhook_disabled"):
+        return errors.PermanentFailure(sentence, code=code)
+    return errors.TransientFailure(sentence, code=code)

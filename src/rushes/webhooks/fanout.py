@@ -1,0 +1,151 @@
+"""From events to deliveries: each event is offered to every webhook once, in the order of events.
+
+Deliveries, their jobs and the position reached are one transaction, so a crash repeats or loses
+nothing. Any number of servers may run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rushes import events, ids
+from rushes.db.database import Tx
+from rushes.jobs.job import NewJob
+from rushes.jobs.queue import Queue
+from rushes.settings import Settings
+from rushes.webhooks import alerts, messages, signing, store
+from rushes.webhooks.webhook import ALERTS_ID, KIND, wants
+
+PAGE = 500
+MAX_ATTEMPTS = 8
+# Far more than the longest time limit of a receiver.
+ATTEMPT_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    id: str
+    user_id: str
+    types: frozenset[str]
+    created_at: int
+    is_admin: bool
+
+    def gets(self, event: Mapping[str, Any]) -> bool:
+        allowed = self.is_admin or event["user_id"] == self.user_id
+        return allowed and event["at"] >= self.created_at and wants(self.types, event["type"])
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message to one webhook, before it has an id and a job."""
+
+    webhook_id: str
+    user_id: str
+    type: str
+    body: str
+
+
+def fan_out(tx: Tx, queue: Queue, settings: Settings) -> int:
+    """Tell of one page of events; answers how many that were, so that one can go on after PAGE."""
+    head = store.lock_head(tx)
+    if head is None:
+        return 0
+    # Before the webhooks: one that was there before an event must not miss it.
+    page = events.read_since(tx, head["pos"], PAGE)
+    receivers = _receivers(tx)
+    criers = _alert_receivers(tx, receivers, settings)
+    if not receivers and not criers:
+        store.move_head(tx, head["last"])
+        return 0
+    drafts = _of_events(tx, page, receivers)
+    if criers:
+        cooldown_ms = int(settings.alert_rate_limit * 1000)
+        found = alerts.find(tx, page)
+        for type, body in alerts.due(tx, found, now=head["now"], cooldown_ms=cooldown_ms):
+            drafts += [Draft(each.id, each.user_id, type, body) for each in criers]
+    send(tx, queue, drafts)
+    if page:
+        store.move_head(tx, page[-1]["pos"])
+    return len(page)
+
+
+def send(tx: Tx, queue: Queue, drafts: Sequence[Draft]) -> list[str]:
+    """Each draft becomes a delivery and a job that makes it; answers the deliveries' ids."""
+    if not drafts:
+        return []
+    named = [(ids.new("dlv"), draft) for draft in drafts]
+    queued = queue.enqueue_many(tx, [job_for(id, draft.user_id) for id, draft in named])
+    rows = [
+        {
+            "id": id,
+            "webhook_id": draft.webhook_id,
+            "type": draft.type,
+            "body": draft.body,
+            "job_id": job.id,
+        }
+        for (id, draft), job in zip(named, queued, strict=True)
+    ]
+    store.insert_deliveries(tx, rows)
+    return [id for id, _ in named]
+
+
+def job_for(delivery_id: str, user_id: str) -> NewJob:
+    return NewJob(
+        kind=KIND,
+        args={"delivery_id": delivery_id},
+        user_id=user_id,
+        dedupe_key=f"{KIND}:{delivery_id}",
+        max_attempts=MAX_ATTEMPTS,
+        timeout_seconds=ATTEMPT_SECONDS,
+    )
+
+
+def ensure_alerts_webhook(tx: Tx) -> None:
+    """The row behind the setting; made once, with a secret of its own."""
+    if store.get(tx, ALERTS_ID) is None:
+        secret = signing.new_secret()
+        store.insert(tx, ALERTS_ID, user_id="", url="", types='["alert.*"]', secret=secret)
+
+
+def _receivers(tx: Tx) -> list[Receiver]:
+    return [
+        Receiver(
+            id=row["id"],
+            user_id=row["user_id"],
+            types=frozenset(msgspec.json.decode(row["types"])),
+            created_at=row["created_at"],
+            is_admin=bool(row["is_admin"]),
+        )
+        for row in store.listening(tx)
+    ]
+
+
+def _alert_receivers(tx: Tx, receivers: Iterable[Receiver], settings: Settings) -> list[Receiver]:
+    """Alerts speak of everybody's work and of the fleet: for admins and the operator's address."""
+    known = {alert.type for alert in alerts.Alert}
+    criers = [
+        each
+        for each in receivers
+        if each.is_admin and any(wants(each.types, type) for type in known)
+    ]
+    if settings.alert_webhook_url:
+        ensure_alerts_webhook(tx)
+        criers.append(Receiver(ALERTS_ID, "", frozenset({"alert.*"}), 0, True))
+    return criers
+
+
+def _of_events(
+    tx: Tx, page: Sequence[Mapping[str, Any]], receivers: Sequence[Receiver]
+) -> list[Draft]:
+    told = [(event, [each for each in receivers if each.gets(event)]) for event in page]
+    told = [(event, getting) for event, getting in told if getting]
+    titles = store.titles(tx, {event["media_id"] for event, _ in told if event["media_id"]})
+    drafts = []
+    for event, getting in told:
+        body = messages.of_event(event, titles.get(event["media_id"]))
+        drafts += [Draft(each.id, each.user_id, event["type"], body) for each in getting]
+    return drafts

@@ -1,0 +1,208 @@
+"""The SQL of webhooks and their deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rushes.db.database import Tx
+from rushes.webhooks.webhook import Delivery, Webhook
+
+# How long a replaced secret still signs.
+OLD_SECRET_MS = 86_400_000
+COLUMNS = "id, user_id, url, types, created_at, disabled_at"
+DELIVERIES = """SELECT deliveries.*, jobs.state AS job_state
+    FROM deliveries LEFT JOIN jobs ON jobs.id = deliveries.job_id"""
+
+
+def insert(tx: Tx, id: str, *, user_id: str, url: str, types: str, secret: str) -> bool:
+    """False when there is one with this id already."""
+    row = tx.one(
+        """
+        INSERT INTO webhooks (id, user_id, url, types, secret, created_at)
+        VALUES (:id, :user_id, :url, :types, :secret, {now})
+        ON CONFLICT (id) DO NOTHING RETURNING id""",
+        id=id,
+        user_id=user_id,
+        url=url,
+        types=types,
+        secret=secret,
+    )
+    return row is not None
+
+
+def get(tx: Tx, id: str) -> Webhook | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM webhooks WHERE id = :id", id=id)
+    return Webhook.from_row(row) if row else None
+
+
+def of_user(tx: Tx, user_id: str) -> list[Webhook]:
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM webhooks WHERE user_id = :user_id ORDER BY id", user_id=user_id
+    )
+    return [Webhook.from_row(row) for row in rows]
+
+
+def update(tx: Tx, id: str, *, url: str | None, types: str | None) -> None:
+    tx.all(
+        "UPDATE webhooks SET url = coalesce(:url, url), types = coalesce(:types, types)"
+        " WHERE id = :id",
+        id=id,
+        url=url,
+        types=types,
+    )
+
+
+def enable(tx: Tx, id: str) -> None:
+    tx.all("UPDATE webhooks SET disabled_at = NULL WHERE id = :id", id=id)
+
+
+def disable(tx: Tx, id: str) -> None:
+    tx.all("UPDATE webhooks SET disabled_at = coalesce(disabled_at, {now}) WHERE id = :id", id=id)
+
+
+def rotate(tx: Tx, id: str, secret: str, *, keep_old: bool) -> None:
+    tx.all(
+        """
+        UPDATE webhooks SET secret = :secret, rotated_at = {now},
+            old_secret = CASE WHEN :keep_old = 1 THEN secret END
+        WHERE id = :id""",
+        id=id,
+        secret=secret,
+        keep_old=int(keep_old),
+    )
+
+
+def delete(tx: Tx, id: str) -> list[str]:
+    """Answers the jobs that still had something to deliver."""
+    live = tx.all(
+        DELIVERIES
+        + " WHERE webhook_id = :id AND jobs.state IN ('blocked', 'queued', 'processing')",
+        id=id,
+    )
+    tx.all("DELETE FROM deliveries WHERE webhook_id = :id", id=id)
+    tx.all("DELETE FROM webhooks WHERE id = :id", id=id)
+    return [row["job_id"] for row in live]
+
+
+# Fan-out
+
+
+def lock_head(tx: Tx) -> dict[str, Any] | None:
+    """How far events have been told (`pos`), and how far they go; None while another server is
+    at it."""
+    return tx.one(
+        "SELECT pos, {now} AS now, (SELECT pos FROM event_head) AS last"
+        " FROM webhook_head WHERE id = 1 {skip_locked}"
+    )
+
+
+def move_head(tx: Tx, pos: int) -> None:
+    tx.all("UPDATE webhook_head SET pos = :pos WHERE id = 1", pos=pos)
+
+
+def listening(tx: Tx) -> list[dict[str, Any]]:
+    """Enabled webhooks of people who may sign in, and whether they may see everything."""
+    return tx.all(
+        """
+        SELECT webhooks.id, webhooks.user_id, webhooks.types, webhooks.created_at,
+            CASE users.role WHEN 'admin' THEN 1 ELSE 0 END AS is_admin
+        FROM webhooks JOIN users ON users.id = webhooks.user_id
+        WHERE webhooks.disabled_at IS NULL AND users.disabled_at IS NULL
+        ORDER BY webhooks.id"""
+    )
+
+
+def titles(tx: Tx, media_ids: Iterable[str]) -> dict[str, str]:
+    rows = tx.all(
+        "WITH given AS ({given:id text}) SELECT media.id, title FROM media JOIN given"
+        " ON given.id = media.id",
+        given=[{"id": id} for id in media_ids],
+    )
+    return {row["id"]: row["title"] for row in rows}
+
+
+def insert_deliveries(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
+    tx.all(
+        """
+        INSERT INTO deliveries (id, webhook_id, type, body, job_id, created_at)
+        SELECT id, webhook_id, type, body, job_id, {now} FROM ({given:id text, webhook_id text,
+            type text, body text, job_id text}) AS given""",
+        given=rows,
+    )
+
+
+# Delivering
+
+
+def to_send(tx: Tx, delivery_id: str) -> dict[str, Any] | None:
+    """A delivery with what it takes to sign it; `old_secret` only while it still counts."""
+    return tx.one(
+        """
+        SELECT deliveries.id, webhook_id, body, delivered_at, url, secret, disabled_at,
+            CASE WHEN rotated_at > {now} - :keep_ms THEN old_secret END AS old_secret
+        FROM deliveries JOIN webhooks ON webhooks.id = deliveries.webhook_id
+        WHERE deliveries.id = :id""",
+        id=delivery_id,
+        keep_ms=OLD_SECRET_MS,
+    )
+
+
+def record_try(
+    tx: Tx, delivery_id: str, *, job_id: str, answer: int | None, error_code: str | None
+) -> None:
+    """What came of a try; a success stays, whatever a second worker says later."""
+    tx.all(
+        """
+        UPDATE deliveries SET tries = tries + 1, tried_at = {now}, answer = :answer,
+            error_code = :error_code, job_id = :job_id,
+            delivered_at = CASE WHEN :delivered = 1 THEN {now} END
+        WHERE id = :id AND delivered_at IS NULL""",
+        id=delivery_id,
+        job_id=job_id,
+        answer=answer,
+        error_code=error_code,
+        delivered=int(error_code is None),
+    )
+
+
+def get_delivery(tx: Tx, id: str) -> Delivery | None:
+    row = tx.one(DELIVERIES + " WHERE deliveries.id = :id", id=id)
+    return Delivery.from_row(row) if row else None
+
+
+def deliveries(tx: Tx, webhook_id: str, *, before: str | None, limit: int) -> list[Delivery]:
+    rows = tx.all(
+        DELIVERIES
+        + " WHERE webhook_id = :webhook_id AND deliveries.id < :before"
+        + " ORDER BY deliveries.id DESC LIMIT :limit",
+        webhook_id=webhook_id,
+        before=before or "~",
+        limit=limit,
+    )
+    return [Delivery.from_row(row) for row in rows]
+
+
+def reopen(tx: Tx, id: str, job_id: str) -> None:
+    tx.all(
+        "UPDATE deliveries SET job_id = :job_id, delivered_at = NULL, error_code = NULL,"
+        " answer = NULL WHERE id = :id",
+        id=id,
+        job_id=job_id,
+    )
+
+
+def forget_deliveries(tx: Tx, *, keep_ms: int, limit: int = 1_000) -> int:
+    """Old ones whose job has ended, oldest first; answers how many."""
+    gone = tx.all(
+        """
+        WITH picked AS MATERIALIZED (
+            SELECT id FROM deliveries WHERE created_at < {now} - :keep_ms
+            AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = deliveries.job_id
+                AND jobs.state IN ('blocked', 'queued', 'processing'))
+            ORDER BY created_at LIMIT :limit)
+        DELETE FROM deliveries WHERE id IN (SELECT id FROM picked) RETURNING id""",
+        keep_ms=keep_ms,
+        limit=limit,
+    )
+    return len(gone)

@@ -1,0 +1,97 @@
+"""What a webhook and a delivery are, and which events a webhook is told of. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rushes import errors
+
+# The webhook that stands for the setting ALERT_WEBHOOK_URL; its row holds only the secret.
+ALERTS_ID = "whk_alerts"
+KIND = "webhook"
+TEST = "webhook.test"
+TYPES_LIMIT = 50
+PATTERN = re.compile(r"\*|[a-z0-9][a-z0-9_:-]*(\.[a-z0-9_:-]+)*(\.\*)?")
+# Telling of a delivery would make another one, without end; purging is nobody's business outside.
+SILENT = (f"{KIND}.", "purge.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """`secret` is there only in the answers that show it, once: of create and of rotate."""
+
+    id: str
+    user_id: str
+    url: str
+    types: list[str]
+    created_at: int
+    disabled_at: int | None
+    secret: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], secret: str | None = None) -> Webhook:
+        return cls(
+            id=row["id"],
+            user_id=row["user_id"],
+            url=row["url"],
+            types=msgspec.json.decode(row["types"]),
+            created_at=row["created_at"],
+            disabled_at=row["disabled_at"],
+            secret=secret,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One message to one webhook. `answer` is the status of the last try, if there was one."""
+
+    id: str
+    webhook_id: str
+    type: str
+    body: str
+    job_id: str | None
+    job_state: str | None
+    created_at: int
+    tried_at: int | None
+    tries: int
+    answer: int | None
+    error_code: str | None
+    delivered_at: int | None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Delivery:
+        return cls(**{name: row[name] for name in cls.__dataclass_fields__})
+
+    @property
+    def status(self) -> str:
+        if self.delivered_at is not None:
+            return "delivered"
+        return "pending" if self.job_state in ("blocked", "queued", "processing") else "failed"
+
+
+def wants(types: Collection[str], type: str) -> bool:
+    """Progress comes many times a minute: only a webhook that names it gets it."""
+    if type.startswith(SILENT):
+        return False
+    if type.endswith(".progress"):
+        return type in types
+    return any(_covers(pattern, type) for pattern in types)
+
+
+def _covers(pattern: str, type: str) -> bool:
+    return pattern in ("*", type) or (pattern.endswith(".*") and type.startswith(pattern[:-1]))
+
+
+def check_types(types: Sequence[str]) -> list[str]:
+    """The patterns without repetitions; BadField when they cannot be used."""
+    if isinstance(types, str) or not 1 <= len(types) <= TYPES_LIMIT:
+        raise errors.BadField("types", f"must be a list of 1 to {TYPES_LIMIT} event types")
+    for each in types:
+        if len(each) > 128 or not PATTERN.fullmatch(each):
+            raise errors.BadField("types", "must be types such as media.ready, transcode.* or *")
+    return sorted(set(types))

@@ -1,0 +1,286 @@
+"""The protocol over HTTP: the other transport of `protocol.Coordinator`, for workers anywhere.
+
+Answers have three meanings: 2xx done, 409 the claim is gone (stop, never repeat), and anything that
+says nothing about the claim (5xx, no connection, no answer in time) is Unavailable: repeat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from rushes import errors, protocol
+from rushes.protocol import Artifact, Assignment, Beat, Claim, Completion, Progress, Source
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 15.0
+# A file may take as long as it takes; silence may not.
+FILE_SECONDS = 60.0
+CHUNK_BYTES = 1024 * 1024
+# One CopyObject takes no more; larger files go through the server.
+PRESIGN_LIMIT_BYTES = 4 * 2**30
+
+CONFLICTS: dict[str, type[errors.Conflict]] = {
+    each.code: each
+    for each in (
+        errors.ClaimLost,
+        errors.CancelRequested,
+        errors.ManifestMismatch,
+        errors.WrongState,
+        errors.AlreadyExists,
+    )
+}
+
+
+class Remote:
+    """One worker's connection to a server."""
+
+    def __init__(self, server: str, key: str, *, transport: httpx2.BaseTransport | None = None):
+        self._http = httpx2.Client(
+            base_url=f"{server.rstrip('/')}/api/v1/worker",
+            headers={"Authorization": f"Bearer {key}", "User-Agent": "rushes-worker"},
+            timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            transport=transport,
+        )
+        # A storage's presigned address must not see the key.
+        self._plain = httpx2.Client(
+            timeout=httpx2.Timeout(FILE_SECONDS, connect=CONNECT_SECONDS), transport=transport
+        )
+        self._interrupted = threading.Event()
+
+    def hello(self, hello: protocol.Hello) -> None:
+        self._post("/hello", msgspec.to_builtins(hello))
+
+    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        if self._interrupted.is_set():
+            return []
+        asked = {"limit": limit, "wait_seconds": wait_seconds}
+        answer = self._post("/claim", asked, seconds=wait_seconds + ANSWER_SECONDS)
+        return msgspec.convert(answer["jobs"], list[Assignment])
+
+    def heartbeat(self, claims: Sequence[Claim]) -> protocol.Pulse:
+        answer = self._post("/heartbeat", {"claims": [_name(claim) for claim in claims]})
+        beats = {id: msgspec.convert(beat, Beat) for id, beat in answer["claims"].items()}
+        return protocol.Pulse(beats, answer["drain"])
+
+    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
+        beats = {}
+        for report in reports:
+            said = msgspec.to_builtins(report)
+            body = {**_name(report.claim), **{k: v for k, v in said.items() if k != "claim"}}
+            try:
+                answer = self._post("/progress", body)
+                beats[report.claim.claim_id] = Beat(True, answer["cancel"])
+            except errors.ClaimLost:
+                beats[report.claim.claim_id] = Beat(False)
+        return beats
+
+    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+        answers = {}
+        for each in completions:
+            body = {**_name(each.claim), "result": each.result, "manifest": each.manifest}
+            try:
+                # Publishing looks at every file once more.
+                answer = self._post("/complete", body, seconds=FILE_SECONDS)
+                answers[each.claim.job_id] = str(answer["state"])
+            except errors.Conflict as error:
+                answers[each.claim.job_id] = error.code
+        return answers
+
+    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
+        said = {"error_class": error_class, "code": code, "message": message}
+        return str(self._post("/fail", {**_name(claim), **said})["state"])
+
+    def release(self, claim: Claim) -> str:
+        return str(self._post("/release", _name(claim))["state"])
+
+    def log(self, claim: Claim, lines: Sequence[str]) -> None:
+        self._post("/logs", {**_name(claim), "lines": list(lines)})
+
+    # Files
+
+    def source(self, claim: Claim) -> Source:
+        answer = self._send("HEAD", "/source", params=_job(claim), headers=_proof(claim))
+        return Source(
+            file_name="",
+            size_bytes=int(answer.headers["rushes-source-size"]),
+            sha256=answer.headers.get("rushes-source-sha256"),
+        )
+
+    def read_source(self, claim: Claim, start: int) -> Iterator[bytes]:
+        headers = {**_proof(claim), "Range": f"bytes={start}-"}
+        with (
+            _renamed(),
+            self._http.stream(
+                "GET", "/source", params=_job(claim), headers=headers, timeout=FILE_SECONDS
+            ) as answer,
+        ):
+            if not answer.has_redirect_location:
+                yield from _chunks(answer)
+                return
+            address = answer.headers["location"]
+        ranged = {"Range": headers["Range"]}
+        with _renamed(), self._plain.stream("GET", address, headers=ranged) as answer:
+            yield from _chunks(answer)
+
+    def artifacts(self, claim: Claim) -> Sequence[Artifact]:
+        answer = self._send("GET", f"/artifacts/{claim.job_id}", headers=_proof(claim))
+        return msgspec.convert(answer.json()["items"], list[Artifact])
+
+    def put_artifact(self, claim: Claim, name: str, content: bytes | Path) -> Artifact:
+        size, sha256, md5 = _digests(content)
+        if size <= PRESIGN_LIMIT_BYTES and (past := self._presigned(claim, name)):
+            self._put_past_the_server(past["url"], content, size)
+            body = {"name": name, "ticket": past["ticket"], "size_bytes": size}
+            sums = {"sha256": sha256, "md5": md5}
+            answer = self._post(
+                f"/artifacts/{claim.job_id}/confirm",
+                {**body, **sums},
+                headers=_proof(claim),
+                seconds=FILE_SECONDS,
+            )
+            return msgspec.convert(answer, Artifact)
+        headers = {**_proof(claim), "Rushes-SHA256": sha256, "Content-Length": str(size)}
+        answer = self._send(
+            "PUT",
+            f"/artifacts/{claim.job_id}/{quote(name)}",
+            headers=headers,
+            content=_stream(content),
+            seconds=FILE_SECONDS,
+        ).json()
+        return msgspec.convert(answer, Artifact)
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+
+    def close(self) -> None:
+        self._http.close()
+        self._plain.close()
+
+    def _presigned(self, claim: Claim, name: str) -> Any:
+        path = f"/artifacts/{claim.job_id}/presign"
+        answer = self._post(path, {"name": name}, headers=_proof(claim))
+        return answer if answer["url"] else None
+
+    def _put_past_the_server(self, url: str, content: bytes | Path, size: int) -> None:
+        with _renamed():
+            headers = {"Content-Length": str(size)}
+            answer = self._plain.put(url, content=_stream(content), headers=headers)
+        if not answer.is_success:
+            raise errors.StorageDown("the storage did not take a file", detail=answer.text[:500])
+
+    def _post(
+        self,
+        path: str,
+        body: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> Any:
+        encoded = msgspec.json.encode(body)
+        given = {"Content-Type": "application/json", **(headers or {})}
+        answer = self._send("POST", path, content=encoded, headers=given, seconds=seconds)
+        return answer.json()
+
+    def _send(
+        self, method: str, path: str, *, seconds: float = ANSWER_SECONDS, **options: Any
+    ) -> httpx2.Response:
+        timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
+        with _renamed():
+            answer = self._http.request(method, path, timeout=timeout, **options)
+        _check(answer)
+        return answer
+
+
+def join(server: str, code: str, name: str) -> tuple[str, str]:
+    """Use a join code up: the worker's id and its key."""
+    with _renamed():
+        answer = httpx2.post(
+            f"{server.rstrip('/')}/api/v1/worker/join",
+            json={"code": code, "name": name},
+            timeout=ANSWER_SECONDS,
+        )
+    _check(answer)
+    said = answer.json()
+    return said["worker_id"], said["key"]
+
+
+class _renamed:
+    """The client library's errors leave in our words."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
+            raise errors.Unavailable("the server cannot be reached", detail=str(error)) from error
+
+
+def _check(answer: httpx2.Response) -> None:
+    if answer.is_success:
+        return
+    try:
+        said = answer.json() if answer.read() else {}
+    except ValueError:
+        said = {}
+    code, message = said.get("code", ""), said.get("detail", f"HTTP {answer.status_code}")
+    match answer.status_code:
+        case 409:
+            raise CONFLICTS.get(code, errors.Conflict)(message)
+        case 404:
+            raise errors.NotFound(message)
+        case 401:
+            raise errors.Unauthorized(message)
+        case 403:
+            raise errors.Denied(message)
+        case 507:
+            raise errors.DiskFull(message)
+        case status if status >= 500 or status in (408, 429):
+            raise errors.Unavailable(message)
+        case _:
+            raise errors.Invalid(message)
+
+
+def _chunks(answer: httpx2.Response) -> Iterator[bytes]:
+    if answer.status_code == 416:
+        return
+    _check(answer)
+    yield from answer.iter_bytes(CHUNK_BYTES)
+
+
+def _name(claim: Claim) -> dict[str, str]:
+    return {"job_id": claim.job_id, "claim_id": claim.claim_id}
+
+
+def _job(claim: Claim) -> dict[str, str]:
+    return {"job_id": claim.job_id}
+
+
+def _proof(claim: Claim) -> dict[str, str]:
+    """In a header, since addresses end up in logs."""
+    return {"Rushes-Claim": claim.claim_id}
+
+
+def _digests(content: bytes | Path) -> tuple[int, str, str]:
+    sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
+    for chunk in _stream(content):
+        sha256.update(chunk)
+        md5.update(chunk)
+        size += len(chunk)
+    return size, sha256.hexdigest(), md5.hexdigest()
+
+
+def _stream(content: bytes | Path) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,217 @@
+"""Servers that tests start: `Running` in a thread, `Process` as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx2
+
+from rushes import config, handlers, settings
+from rushes.serving import Server, listening
+from rushes.worker.loop import Handler
+
+ADMIN_TOKEN = "canary-admin-token-4f1d"
+ADMIN_SECRET = "canary-admin-secret-9b2e"
+START_SECONDS = 30
+
+
+def settings_for(**given: Any) -> config.Settings:
+    """Quick on its feet, and with known secrets."""
+    defaults = {
+        "port": 0,
+        "admin_token": ADMIN_TOKEN,
+        "admin_secret": ADMIN_SECRET,
+        "poll_interval": 0.2,
+        "sweep_interval": 0.2,
+        "min_free_space": 0,
+    }
+    return config.Settings(**{**defaults, **given})
+
+
+class Clients:
+    """Who may speak to a server at `url`."""
+
+    url: str
+
+    def client(self, token: str | None = ADMIN_TOKEN, **options: Any) -> httpx2.Client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx2.Client(
+            base_url=options.pop("base_url", f"{self.url}/api/v1"),
+            headers=headers,
+            timeout=30,
+            **options,
+        )
+
+    def user(self, name: str = "ada", **options: Any) -> httpx2.Client:
+        """A new user, signed in by a token of theirs."""
+        with self.client() as admin:
+            made = admin.post("/users", json={"name": name, **options})
+            assert made.status_code == 201, made.text
+            link = made.json()["signin_url"].partition("token=")[2]
+        with self.client(None) as browser:
+            assert browser.post("/session/link", json={"token": link}).status_code == 201
+            token = browser.post("/tokens", json={"name": "test", "scopes": ["write"]})
+            assert token.status_code == 201, token.text
+        return self.client(token.json()["token"])
+
+    def worker_key(self, name: str = "remote") -> str:
+        with self.client() as admin:
+            made = admin.post("/worker/register", json={"name": name})
+        assert made.status_code == 201, made.text
+        return str(made.json()["key"])
+
+
+class Running(Clients):
+    def __init__(self, handlers_table: Mapping[str, Handler] | None = None, **given: Any) -> None:
+        self._table = dict(handlers_table or {})
+        self._given = given
+        self._stopped = False
+
+    def __enter__(self) -> Running:
+        self.settings = settings_for(**self._given)
+        self.settings.data_dir.mkdir(parents=True, exist_ok=True)
+        self._listener = listening(self.settings)
+        self.settings, sockets = self._listener.__enter__()
+        self.server = Server(self.settings)
+        self.rushes, self.site = self.server.rushes, self.server.site
+        before = dict(handlers.BUILT_IN)
+        handlers.BUILT_IN.update(self._table)
+        try:
+            self.server.start()
+        finally:
+            handlers.BUILT_IN.clear()
+            handlers.BUILT_IN.update(before)
+        self.url = self.site.base_url
+        self._thread = threading.Thread(target=self.server.run_http, args=[sockets], daemon=True)
+        self._thread.start()
+        wait_for_port(self.settings.port)
+        return self
+
+    def stop(self) -> None:
+        if not self._stopped:
+            self._stopped = True
+            self.server.leave()
+            http = self.server.http
+            if http is not None:
+                http.should_exit = True
+            self._thread.join(20)
+            self.server.stop()
+            self._listener.__exit__(None, None, None)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class Process(Clients):
+    """`rushes serve`, to be killed and started again on the same port."""
+
+    def __init__(self, given: config.Settings) -> None:
+        port = given.port or free_port()
+        self.environment = {
+            settings.variable(name): text(value)
+            for name, value in {**given_values(given), "port": port}.items()
+        }
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.data_dir = given.data_dir
+
+    def __enter__(self) -> Process:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.log = self.data_dir / "test-server.log"
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rushes", "serve"],
+                env={**clean_environment(), **self.environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.data_dir,
+            )
+        wait_for_port(self.port, self.process, self.log)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self, seconds: float = 20) -> int:
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+
+
+def clean_environment() -> dict[str, str]:
+    tests = str(Path(__file__).parent)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RUSHES_")}
+    return {**kept, "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])}
+
+
+def given_values(given: config.Settings) -> dict[str, Any]:
+    """What differs from the defaults and must be said in the environment."""
+    plain = config.Settings(data_dir=given.data_dir)
+    return {
+        name: getattr(given, name)
+        for name in settings.FIELDS
+        if getattr(given, name) != getattr(plain, name) and name != "base_url"
+    } | {"data_dir": given.data_dir}
+
+
+def text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else str(value)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for_port(
+    port: int, process: subprocess.Popen[bytes] | None = None, log: Path | None = None
+) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if (process and process.poll() is not None) or time.monotonic() > deadline:
+            raise AssertionError(f"no server: {log.read_text() if log else ''}")
+        time.sleep(0.02)
+
+
+def events_of(response: httpx2.Response) -> Any:
+    """The frames of a stream of server-sent events, as (id, type, data)."""
+    frame: dict[str, str] = {}
+    for line in response.iter_lines():
+        if line:
+            name, _, value = line.partition(": ")
+            frame[name] = value
+        elif frame:
+            if "event" in frame:
+                yield frame.get("id"), frame["event"], json.loads(frame["data"])
+            frame = {}

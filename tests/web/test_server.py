@@ -1,0 +1,98 @@
+"""The server starts, answers, refuses, and stops."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+from running import Process, Running, clean_environment
+
+
+def test_probes_answer_without_signing_in(either_server: Running) -> None:
+    with either_server.client(None, base_url=either_server.url) as nobody:
+        assert nobody.get("/livez").json() == {"status": "ok"}
+        assert nobody.get("/readyz").json()["database"] is True
+        assert nobody.get("/health").json()["pending_jobs"] == 0
+        assert "rushes_workers" in nobody.get("/metrics").text
+        assert nobody.get("/api/health").status_code == 401
+
+
+def test_the_api_is_the_same_under_its_short_name(server: Running) -> None:
+    with server.client(base_url=server.url) as admin:
+        assert admin.get("/api/media").json() == {"items": [], "next_cursor": None}
+        assert admin.get("/api/v1/media").json() == {"items": [], "next_cursor": None}
+        assert admin.get("/api/health").json()["status"] == "ok"
+
+
+def test_errors_are_problems_with_a_code(server: Running) -> None:
+    with server.client() as admin, server.client(None) as nobody:
+        missing = admin.get("/media/med_00000000000000000000000000000000")
+        assert missing.status_code == 404
+        assert missing.headers["content-type"] == "application/problem+json"
+        assert missing.json()["code"] == "not_found"
+        assert missing.json()["request_id"] == missing.headers["x-request-id"]
+        assert admin.get("/media?limit=0").json()["errors"][0]["field"] == "limit"
+        assert nobody.get("/media").status_code == 401
+        assert admin.get("/nothing").json()["code"] == "not_found"
+        assert admin.put("/media").json()["code"] == "method_not_allowed"
+        assert admin.post("/tokens", json={"name": "x", "color": "red"}).status_code == 422
+
+
+def test_a_second_server_on_the_same_data_is_refused_with_a_sentence(
+    process: Callable[..., Process],
+) -> None:
+    first = process()
+    second = subprocess.run(
+        [sys.executable, "-m", "rushes", "serve"],
+        env={**clean_environment(), **first.environment, "RUSHES_PORT": "0"},
+        cwd=first.data_dir,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert second.returncode == 4
+    assert "another server is using this data directory" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_it_prints_its_address_and_a_link_that_signs_in_once(
+    process: Callable[..., Process],
+) -> None:
+    server = process()
+    printed = server.log.read_text()
+    assert f"Rushes is running at {server.url}" in printed
+    link = next(word for word in printed.split() if "/sign-in?token=" in word)
+    with server.client(None, base_url=server.url) as browser:
+        answer = browser.get(link)
+        assert answer.status_code == 303
+        assert "HttpOnly" in answer.headers["set-cookie"]
+        assert browser.get("/api/v1/session").json()["name"] == "admin"
+        assert "signed in as" in browser.get("/").text
+    with server.client(None, base_url=server.url) as thief:
+        assert thief.get(link).status_code == 401
+        assert thief.get("/api/v1/session").status_code == 401
+
+
+def test_it_stops_when_it_is_asked_to(process: Callable[..., Process]) -> None:
+    server = process()
+    assert server.stop() == 0
+    assert not (server.data_dir / "server.json").exists()
+    server.start()
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(20) == 0
+
+
+def test_a_taken_port_is_a_sentence(process: Callable[..., Process]) -> None:
+    first = process()
+    other = first.data_dir.parent / "other"
+    second = subprocess.run(
+        [sys.executable, "-m", "rushes", "serve"],
+        env={**clean_environment(), **first.environment, "RUSHES_DATA_DIR": str(other)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert second.returncode == 2
+    assert "cannot listen" in second.stderr
