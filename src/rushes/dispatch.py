@@ -178,12 +178,14 @@ class Dispatch:
         )
         return self._record(claim, key, artifact)
 
-    def check_owner(self, worker_id: str, claims: Iterable[Claim]) -> None:
+    def check_owner(self, worker_id: str, claim: Claim) -> None:
         """Another worker's claim is as good as none."""
+        if not self.owned(worker_id, [claim]):
+            raise errors.ClaimLost("the claim is not held any more")
+
+    def owned(self, worker_id: str, claims: Iterable[Claim]) -> list[Claim]:
         with self._db.read() as tx:
-            for claim in claims:
-                if not jobs.was_claimed_by(tx, claim, worker_id):
-                    raise errors.ClaimLost("the claim is not held any more")
+            return [each for each in claims if jobs.was_claimed_by(tx, each, worker_id)]
 
     def _place(self, claim: Claim, name: str) -> tuple[str, dict[str, Any] | None]:
         """The key for an artifact of this claim, and its row if it is there already."""

@@ -296,7 +296,7 @@ def test_after_a_crash_the_upload_goes_on_at_the_last_promise(desk: Desk) -> Non
     writer = desk.open(id)
     writer.write(data[: 9 * MIB])
     writer.flush()
-    writer.write(b"never promised" * MIB)
+    writer.write(b"never promised" * 1000)
     crash(writer)
     desk.restart()
     desk.world.run(uploads.clear_writers)
@@ -512,6 +512,7 @@ def test_twenty_at_once_cannot_exceed_a_quota_together(world: World, files: Stor
 
 def test_a_quota_of_ones_own_goes_before_the_common_one(world: World, files: Storage) -> None:
     desk = Desk(world, files, quota_bytes=100)
+    world.run(access.ensure_admin)
     ada = world.run(lambda tx: access.add_user(tx, "ada")).id
     world.run(lambda tx: access.change_user(tx, ada, quota_bytes=1000))
     desk.create(900, ada)

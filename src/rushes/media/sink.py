@@ -94,7 +94,7 @@ class FileSink:
         rest = memoryview(data)
         with _renamed():
             while rest:
-                rest = rest[os.write(self._file, rest) :]
+                rest = rest[os.write(self._open_file, rest) :]
         if self.digest is not None:
             self.digest.update(data)
         self.offset_bytes += len(data)
@@ -102,7 +102,7 @@ class FileSink:
     def sync(self) -> Durable:
         offset_bytes = self.offset_bytes
         with _renamed():
-            os.fdatasync(self._file)
+            os.fdatasync(self._open_file)
         return Durable(offset_bytes)
 
     def settle(self) -> None:
@@ -110,24 +110,30 @@ class FileSink:
 
     def pause(self) -> None:
         with _renamed():
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            fcntl.flock(self._open_file, fcntl.LOCK_UN)
 
     def resume(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise errors.UploadBusy("another connection is writing to this upload") from None
         with _renamed():
-            if os.fstat(self._file).st_size < self.offset_bytes:
+            try:
+                fcntl.flock(self._open_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise errors.UploadBusy("another connection is writing to this upload") from None
+            if os.fstat(self._open_file).st_size < self.offset_bytes:
                 raise errors.StorageDown(storages.DOWN, detail="a source has lost its end")
             self.cut(self.offset_bytes)
 
     def cut(self, offset_bytes: int) -> None:
         with _renamed():
-            os.ftruncate(self._file, offset_bytes)
-            os.lseek(self._file, offset_bytes, os.SEEK_SET)
+            os.ftruncate(self._open_file, offset_bytes)
+            os.lseek(self._open_file, offset_bytes, os.SEEK_SET)
         if offset_bytes != self.offset_bytes:
             self.offset_bytes, self.digest = offset_bytes, None
+
+    @property
+    def _open_file(self) -> int:
+        if self._file < 0:
+            raise OSError(errno.EBADF, "closed already")
+        return self._file
 
     def close(self) -> None:
         """Again is harmless, though the number may be another file's by then."""

@@ -74,6 +74,10 @@ class Upload:
         return cls(**values)
 
     @property
+    def partial_ids(self) -> list[str]:
+        return msgspec.json.decode(self.parts, type=list[str]) if self.parts else []
+
+    @property
     def is_over(self) -> bool:
         """Terminated, refused or expired: nothing comes of it any more."""
         return self.ended_at is not None or bool(self.overdue)

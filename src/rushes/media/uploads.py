@@ -283,9 +283,8 @@ def finish(
     )
     _require(finished is not None)
     assert finished is not None
-    if item.parts is not None:
-        partial_ids = msgspec.json.decode(item.parts, type=list[str])
-        if len(upload_store.end(tx, partial_ids)) < len(partial_ids):
+    if item.concat is Concat.FINAL:
+        if len(upload_store.end(tx, item.partial_ids)) < len(item.partial_ids):
             raise errors.WrongState("a partial upload was used or ended in the meantime")
     elif item.length_bytes is None:
         check_quota(tx, limits, item.user_id)

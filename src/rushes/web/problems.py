@@ -20,11 +20,14 @@ log = logging.getLogger("rushes.http")
 STATUSES: tuple[tuple[type[errors.RushesError], int], ...] = (
     (errors.TooLarge, 413),
     (errors.UnsupportedMedia, 415),
+    (errors.WrongChecksum, 460),
     (errors.Invalid, 422),
+    (errors.Gone, 410),
     (errors.NotFound, 404),
     (errors.TooMany, 429),
     (errors.Unauthorized, 401),
     (errors.Denied, 403),
+    (errors.UploadBusy, 423),
     (errors.Conflict, 409),
     (errors.DiskFull, 507),
     (errors.Unavailable, 503),
@@ -59,7 +62,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For `responses=`: the problems a route may answer with."""
     return {
         status: {
-            "description": HTTPStatus(status).phrase,
+            "description": phrase(status),
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
         for status in statuses
@@ -75,7 +78,7 @@ def answer(
     headers: dict[str, str] | None = None,
 ) -> ProblemResponse:
     problem = Problem(
-        title=HTTPStatus(status).phrase,
+        title=phrase(status),
         status=status,
         code=code,
         detail=detail,
@@ -88,6 +91,11 @@ def answer(
     if status == 401:
         headers.setdefault("WWW-Authenticate", "Bearer")
     return ProblemResponse(problem.model_dump(exclude_none=True), status, headers)
+
+
+def phrase(status: int) -> str:
+    # 460 is the upload protocol's own.
+    return "Checksum Mismatch" if status == 460 else HTTPStatus(status).phrase
 
 
 def status_of(error: errors.RushesError) -> int:

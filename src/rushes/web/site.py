@@ -13,6 +13,8 @@ from rushes.db.database import Database
 from rushes.dispatch import Dispatch
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
+from rushes.media import uploads
+from rushes.media.intake import Intake
 from rushes.media.storage import Storage
 from rushes.settings import Settings
 from rushes.wakeup import Wakeup
@@ -33,6 +35,11 @@ class Site:
     # Known to processes that can read this server's files, and to nobody else.
     local_token: str
     stopping: threading.Event = field(default_factory=threading.Event)
+    intake: Intake = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = uploads.limits_of(self.settings)
+        self.intake = Intake(self.db, self.queue, self.storage, limits)
 
     @property
     def base_url(self) -> str:

@@ -20,7 +20,7 @@ from rushes import errors
 from rushes.accounts import access, keys
 from rushes.fleet.worker import Worker
 from rushes.jobs.queue import Claimant
-from rushes.protocol import Assignment, Claim, Completion, Hello, Progress
+from rushes.protocol import Assignment, Beat, Claim, Completion, Hello, Progress
 from rushes.web import auth, ranges
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
@@ -199,9 +199,10 @@ async def claim(
 def heartbeat(body: Heartbeat, worker: auth.WorkerKey, site: Here) -> Response:
     """Renew what is held. `held` false: stop at once; `cancel`: stop and say so."""
     claims = [each.claim for each in body.claims]
-    pulse = site.dispatch.heartbeat(worker.id, claims)
+    pulse = site.dispatch.heartbeat(worker.id, site.dispatch.owned(worker.id, claims))
+    beats = {each.claim_id: pulse.beats.get(each.claim_id, Beat(False)) for each in claims}
     lease = site.settings.claim_duration
-    return _json({"claims": pulse.beats, "drain": pulse.drain, "lease_seconds": lease})
+    return _json({"claims": beats, "drain": pulse.drain, "lease_seconds": lease})
 
 
 @router.post("/progress")
@@ -254,7 +255,7 @@ def source(
 ) -> Response:
     """The source's bytes, with ranges; a redirect when the storage can give them itself."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, [held])
+    site.dispatch.check_owner(worker.id, held)
     key, source = site.dispatch.source(held)
     facts = {"Rushes-Source-Size": str(source.size_bytes)}
     if source.sha256:
@@ -270,7 +271,7 @@ def source(
 def artifacts(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader) -> Response:
     """What this claim has put already."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, [held])
+    site.dispatch.check_owner(worker.id, held)
     return _json({"items": site.dispatch.artifacts(held)})
 
 
@@ -280,7 +281,7 @@ def presign(
 ) -> dict[str, str | None]:
     """Where to PUT a file past the server; `url` is null when that cannot be."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, [held])
+    site.dispatch.check_owner(worker.id, held)
     found = site.dispatch.presign(held, body.name)
     return {"url": found.url if found else None, "ticket": found.ticket if found else None}
 
@@ -291,7 +292,7 @@ def confirm(
 ) -> Response:
     """A file that was PUT past the server is there."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, [held])
+    site.dispatch.check_owner(worker.id, held)
     artifact = site.dispatch.confirm(
         held,
         body.name,
@@ -315,7 +316,7 @@ async def put_artifact(
 ) -> Response:
     """One finished file. Repeating it with the same content is harmless."""
     held = Claim(job_id, claim_id)
-    await asyncio.to_thread(site.dispatch.check_owner, worker.id, [held])
+    await asyncio.to_thread(site.dispatch.check_owner, worker.id, held)
     pipe = _Pipe()
     saving = asyncio.create_task(
         asyncio.to_thread(site.dispatch.put_artifact, held, name, pipe, sha256)
@@ -367,7 +368,7 @@ class _Pipe:
 
 
 def _mine(site: Site, worker: Worker, body: Held) -> None:
-    site.dispatch.check_owner(worker.id, [body.claim])
+    site.dispatch.check_owner(worker.id, body.claim)
 
 
 def _json(value: Any) -> JSONResponse:

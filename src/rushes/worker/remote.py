@@ -233,7 +233,8 @@ def _check(answer: httpx2.Response) -> None:
     code, message = said.get("code", ""), said.get("detail", f"HTTP {answer.status_code}")
     match answer.status_code:
         case 409:
-            raise CONFLICTS.get(code, errors.Conflict)(message)
+            # An answer to HEAD has no body to say more.
+            raise CONFLICTS.get(code, errors.Conflict if code else errors.ClaimLost)(message)
         case 404:
             raise errors.NotFound(message)
         case 401:

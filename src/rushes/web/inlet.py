@@ -1,0 +1,139 @@
+"""From a request's body to a writer: the loop only gathers, threads write and flush.
+
+While one batch is written the next is received, and a flush runs beside both. What has begun in a
+thread runs to its end, whatever becomes of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from rushes import errors
+from rushes.media.intake import Writer
+from rushes.media.upload import Upload
+
+T = TypeVar("T")
+
+BATCH_BYTES = 2**20
+# A slow sender's bytes wait no longer than this for company.
+BATCH_SECONDS = 0.5
+# A sender who is silent for so long may be replaced by one who is not.
+SILENCE_SECONDS = 3.0
+
+# Their own: a disk that hangs must not take the threads of all other requests.
+_threads = ThreadPoolExecutor(32, thread_name_prefix="upload")
+
+
+async def run(call: Callable[..., T], *args: Any, **named: Any) -> T:
+    loop = asyncio.get_running_loop()
+    running = loop.run_in_executor(_threads, partial(call, *args, **named))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+class Inlet:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._batch: list[bytes] = []
+        self._batch_bytes = 0
+        self._batch_at = 0.0
+        self._writing: asyncio.Future[None] | None = None
+        self._flushing: asyncio.Future[None] | None = None
+        self._turn = asyncio.Lock()
+        self._paused = False
+        self._heard = self._loop.time()
+        self._watch = self._loop.create_task(self._watch_silence())
+
+    async def feed(self, chunk: bytes) -> None:
+        self._heard = self._loop.time()
+        if not self._batch:
+            self._batch_at = self._heard
+        self._batch.append(chunk)
+        self._batch_bytes += len(chunk)
+        if self._batch_bytes >= BATCH_BYTES or self._heard - self._batch_at >= BATCH_SECONDS:
+            async with self._turn:
+                await self._hand_over()
+
+    async def drain(self) -> None:
+        """Everything that came is written; raises what went wrong on the way."""
+        self._watch.cancel()
+        async with self._turn:
+            await self._hand_over()
+            await self._settle()
+
+    async def complete(self) -> Upload:
+        await self.drain()
+        return await run(self._writer.complete)
+
+    async def leave(self, error: BaseException) -> None:
+        """Keeps what came, if that is possible."""
+        self._watch.cancel()
+        async with self._turn:
+            try:
+                if not isinstance(error, errors.RushesError):
+                    await self._hand_over()
+                await self._settle()
+            except errors.RushesError as other:
+                error = other
+                await self._wait()
+            await run(self._writer.leave, error)
+
+    async def _hand_over(self) -> None:
+        if self._paused:
+            await run(self._writer.resume)
+            self._paused = False
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+        if self._batch:
+            batch, self._batch, self._batch_bytes = self._batch, [], 0
+            self._writing = self._start(self._write, batch)
+        if self._flushing is not None and self._flushing.done():
+            self._flushing.result()
+            self._flushing = None
+        if self._flushing is None and self._writer.is_due:
+            self._flushing = self._start(self._writer.flush)
+
+    def _write(self, batch: list[bytes]) -> None:
+        # Joined here, not in the loop: one call to the disk and one to the hash are enough.
+        self._writer.write(batch[0] if len(batch) == 1 else b"".join(batch))
+
+    def _start(self, call: Callable[..., None], *args: Any) -> asyncio.Future[None]:
+        return self._loop.run_in_executor(_threads, call, *args)
+
+    async def _settle(self) -> None:
+        """Nothing runs in a thread any more; raises what went wrong there."""
+        await self._wait()
+        finished = [self._writing, self._flushing]
+        self._writing = self._flushing = None
+        for each in finished:
+            if each is not None:
+                each.result()
+
+    async def _wait(self) -> None:
+        if running := [each for each in (self._writing, self._flushing) if each is not None]:
+            await asyncio.wait(running)
+
+    async def _watch_silence(self) -> None:
+        while True:
+            await asyncio.sleep(SILENCE_SECONDS)
+            silent = self._loop.time() - self._heard
+            if silent >= SILENCE_SECONDS and not self._paused:
+                # What goes wrong here is found again, and told, with the next bytes.
+                with suppress(errors.RushesError):
+                    await self._pause()
+
+    async def _pause(self) -> None:
+        async with self._turn:
+            await self._hand_over()
+            await self._wait()
+            await run(self._writer.pause)
+            self._paused = True

@@ -1,0 +1,404 @@
+"""What the server and a worker owe each other, over both transports: in-process and HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from running import ADMIN_SECRET, Running
+from rushes import errors, ids
+from rushes.db.database import Tx
+from rushes.dispatch import Local
+from rushes.jobs import log_store
+from rushes.jobs import store as jobs
+from rushes.jobs.job import Job, NewJob, State
+from rushes.media import library
+from rushes.media import store as media_store
+from rushes.media.media import NewMedia
+from rushes.protocol import Assignment, Beat, Claim, Completion, Coordinator, Hello, Progress
+from rushes.worker import remote
+from rushes.worker.context import JobContext
+from rushes.worker.loop import Handler, Worker
+from rushes.worker.remote import Remote
+
+SOURCE = bytes(range(256)) * 5000
+
+
+@dataclass
+class Desk:
+    """A server with one media, and a worker's connection to it."""
+
+    running: Running
+    worker: Coordinator
+    connect: Callable[[str], Coordinator]
+
+    def enqueue(self, kind: str = "demo", **options: object) -> str:
+        key = f"sources/{ids.new('upl')}"
+        self.running.rushes.storage.put(key, SOURCE)
+        new = NewMedia(
+            user_id="",
+            title="Holiday",
+            file_name="holiday.mov",
+            size_bytes=len(SOURCE),
+            sha256=hashlib.sha256(SOURCE).hexdigest(),
+            source_key=key,
+        )
+
+        def add(tx: Tx) -> str:
+            self.media_id = ids.new("med")
+            media_store.insert(tx, self.media_id, new, self.media_id)
+            job = NewJob(kind=kind, media_id=self.media_id, **options)  # type: ignore[arg-type]
+            return self.running.rushes.queue.enqueue(tx, job).id
+
+        return self.running.rushes.db.run(add)
+
+    def claim(self) -> Assignment:
+        self.worker.hello(Hello(kinds=["demo"], capabilities=["cpu"], metadata={"host": "here"}))
+        [assignment] = self.worker.claim(1)
+        return assignment
+
+    def claimed(self) -> Claim:
+        self.enqueue()
+        return self.claim().claim
+
+    def job(self, claim: Claim) -> Job:
+        return self.running.rushes.job(claim.job_id)
+
+    def current_files(self) -> dict[str, bytes] | None:
+        """What somebody who watches would get."""
+        with self.running.rushes.db.read() as tx:
+            version = media_store.current_version(tx, self.media_id)
+            rows = media_store.artifacts(tx, version) if version else None
+        if rows is None:
+            return None
+        read = self.running.rushes.storage.read
+        return {row["name"]: b"".join(read(row["key"])) for row in rows}
+
+
+@pytest.fixture(params=["in-process", "http"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@contextmanager
+def open_desk(running: Running, transport: str) -> Iterator[Desk]:
+    opened: list[Remote] = []
+
+    def connect(name: str) -> Coordinator:
+        if transport == "http":
+            opened.append(Remote(running.url, running.worker_key(name)))
+            return opened[-1]
+        rushes = running.rushes
+        return Local(
+            rushes.dispatch,
+            rushes.db,
+            rushes.bell,
+            worker_id=ids.new("wrk"),
+            worker_name=name,
+            poll_seconds=0.1,
+        )
+
+    yield Desk(running, connect("one"), connect)
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def desk(transport: str, either_server: Running) -> Iterator[Desk]:
+    with open_desk(either_server, transport) as opened:
+        yield opened
+
+
+@pytest.fixture
+def remote_desk(server: Running) -> Iterator[Desk]:
+    with open_desk(server, "http") as opened:
+        yield opened
+
+
+@pytest.fixture
+def stored_desk(transport: str, storage_url: str, serve: Callable[..., Running]) -> Iterator[Desk]:
+    """On files and on S3."""
+    with open_desk(serve(storage_url=storage_url), transport) as opened:
+        yield opened
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_a_job_goes_out_and_its_result_comes_back(desk: Desk) -> None:
+    job_id = desk.enqueue(args={"quality": 720})
+    assignment = desk.claim()
+    assert (assignment.job_id, assignment.args) == (job_id, {"quality": 720})
+    assert (assignment.attempt, assignment.lease_seconds) == (1, 60)
+    claim = assignment.claim
+    assert desk.worker.heartbeat([claim]).beats == {claim.claim_id: Beat(True)}
+    detail = {"renditions": [{"name": "720p", "progress": 0.5}], "speed": 2.1}
+    report = Progress(claim=claim, progress=0.5, stage="transcode", detail=detail)
+    assert desk.worker.progress([report]) == {claim.claim_id: Beat(True)}
+    assert desk.job(claim).detail == detail
+    answers = desk.worker.complete([Completion(claim, {"frames": 25})])
+    assert answers == {job_id: "completed"}
+    assert desk.job(claim).result == {"frames": 25}
+    assert desk.worker.complete([Completion(claim, {"frames": 25})]) == {job_id: "completed"}
+    assert desk.worker.claim(1) == []
+
+
+def test_a_claim_that_waits_is_answered_when_a_job_comes(desk: Desk) -> None:
+    desk.worker.hello(Hello(kinds=["demo"]))
+    found: list[Assignment] = []
+    waiting = threading.Thread(target=lambda: found.extend(desk.worker.claim(1, 20)))
+    waiting.start()
+    job_id = desk.enqueue()
+    waiting.join(15)
+    assert [each.job_id for each in found] == [job_id]
+
+
+def test_the_source_comes_whole_and_from_any_byte_on(stored_desk: Desk) -> None:
+    desk = stored_desk
+    claim = desk.claimed()
+    source = desk.worker.source(claim)
+    assert (source.size_bytes, source.sha256) == (len(SOURCE), digest(SOURCE))
+    assert b"".join(desk.worker.read_source(claim, 0)) == SOURCE
+    assert b"".join(desk.worker.read_source(claim, len(SOURCE) - 300)) == SOURCE[-300:]
+    assert b"".join(desk.worker.read_source(claim, len(SOURCE))) == b""
+
+
+def test_artifacts_are_seen_by_nobody_until_the_job_completes(
+    stored_desk: Desk, tmp_path: Path
+) -> None:
+    desk = stored_desk
+    claim = desk.claimed()
+    segment = tmp_path / "segment"
+    segment.write_bytes(SOURCE * 3)
+    playlist = desk.worker.put_artifact(claim, "master.m3u8", b"#EXTM3U\n")
+    assert playlist.content_type == "application/vnd.apple.mpegurl"
+    desk.worker.put_artifact(claim, "720p/seg_1.m4s", segment)
+    again = desk.worker.put_artifact(claim, "master.m3u8", b"#EXTM3U\n")
+    assert again == playlist
+    with pytest.raises(errors.AlreadyExists):
+        desk.worker.put_artifact(claim, "master.m3u8", b"other")
+    there = {each.name: each.sha256 for each in desk.worker.artifacts(claim)}
+    assert there == {"master.m3u8": digest(b"#EXTM3U\n"), "720p/seg_1.m4s": digest(SOURCE * 3)}
+    assert desk.current_files() is None
+    assert desk.worker.complete([Completion(claim, None, there)]) == {claim.job_id: "completed"}
+    assert desk.current_files() == {"master.m3u8": b"#EXTM3U\n", "720p/seg_1.m4s": SOURCE * 3}
+
+
+def test_nothing_is_published_when_a_file_is_not_what_was_made(stored_desk: Desk) -> None:
+    desk = stored_desk
+    claim = desk.claimed()
+    made = desk.worker.put_artifact(claim, "a.txt", b"one")
+    wrong = [
+        {"a.txt": digest(b"two")},
+        {"a.txt": made.sha256, "b.txt": made.sha256},
+        {},
+    ]
+    for manifest in wrong:
+        answer = desk.worker.complete([Completion(claim, None, manifest)])
+        assert answer == {claim.job_id: "manifest_mismatch"}
+    with desk.running.rushes.db.read() as tx:
+        version = media_store.version_of_claim(tx, claim.claim_id)
+        assert version is not None
+        [row] = media_store.artifacts(tx, version["id"])
+    desk.running.rushes.storage.delete([row["key"]])
+    answer = desk.worker.complete([Completion(claim, None, {"a.txt": made.sha256})])
+    assert answer == {claim.job_id: "manifest_mismatch"}
+    assert desk.current_files() is None
+    assert desk.job(claim).state is State.PROCESSING
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.txt", "/etc/x.txt", "a/../../x.txt", "x.html", "x", "a\0.txt", "é.txt", ".x.txt"]
+)
+def test_a_name_that_is_none_of_ours_is_refused(desk: Desk, name: str) -> None:
+    claim = desk.claimed()
+    with pytest.raises((errors.Invalid, errors.NotFound)):
+        desk.worker.put_artifact(claim, name, b"x")
+    assert desk.worker.artifacts(claim) == []
+
+
+def test_a_lost_claim_can_change_nothing_any_more(desk: Desk) -> None:
+    claim = desk.claimed()
+    desk.worker.put_artifact(claim, "old.txt", b"old")
+    rushes = desk.running.rushes
+    # As if the lease had run out and another worker had taken over.
+    rushes.db.run(lambda tx: rushes.queue.release(tx, claim))
+    second = desk.claim().claim
+    before = desk.job(second)
+    for call in calls_of(desk.worker, claim):
+        with pytest.raises(errors.ClaimLost):
+            call()
+    beats = desk.worker.heartbeat([claim]).beats
+    assert beats == {claim.claim_id: Beat(False)}
+    assert desk.worker.progress([Progress(claim=claim)]) == {claim.claim_id: Beat(False)}
+    answers = desk.worker.complete([Completion(claim, None, {"old.txt": digest(b"old")})])
+    assert answers == {claim.job_id: "claim_lost"}
+    assert desk.job(second) == before
+    desk.worker.put_artifact(second, "new.txt", b"new")
+    desk.worker.complete([Completion(second, None, {"new.txt": digest(b"new")})])
+    assert desk.current_files() == {"new.txt": b"new"}
+
+
+def calls_of(worker: Coordinator, claim: Claim) -> list[Callable[[], object]]:
+    """Everything that needs a live claim and says so by an error."""
+    return [
+        lambda: worker.source(claim),
+        lambda: list(worker.read_source(claim, 0)),
+        lambda: worker.artifacts(claim),
+        lambda: worker.put_artifact(claim, "x.txt", b"x"),
+        lambda: worker.log(claim, ["hello"]),
+    ]
+
+
+def test_a_finished_job_is_out_of_reach(desk: Desk) -> None:
+    claim = desk.claimed()
+    desk.worker.complete([Completion(claim)])
+    for call in calls_of(desk.worker, claim):
+        with pytest.raises(errors.ClaimLost):
+            call()
+
+
+def test_what_is_reported_twice_is_answered_alike(desk: Desk) -> None:
+    claim = desk.claimed()
+    assert desk.worker.fail(claim, "permanent", "corrupt", "cannot be read") == "failed"
+    assert desk.worker.fail(claim, "permanent", "corrupt", "cannot be read") == "failed"
+    assert desk.job(claim).error_code == "corrupt"
+    claim = desk.claimed()
+    assert desk.worker.release(claim) == "queued"
+    assert desk.worker.release(claim) == "queued"
+    assert desk.job(claim).attempt == 0
+
+
+def test_cancel_and_drain_are_told_with_the_heartbeat(desk: Desk) -> None:
+    claim = desk.claimed()
+    desk.running.rushes.cancel(claim.job_id)
+    assert desk.worker.heartbeat([claim]).beats == {claim.claim_id: Beat(True, cancel=True)}
+    answers = desk.worker.complete([Completion(claim)])
+    assert answers == {claim.job_id: "cancel_requested"}
+    assert desk.worker.fail(claim, "transient", "canceled", "") == "canceled"
+    worker_id = desk.job(claim).processed_by_worker_id
+    with desk.running.client() as admin:
+        assert admin.post(f"/workers/{worker_id}/drain").status_code == 200
+        assert desk.worker.heartbeat([]).drain is True
+        desk.enqueue()
+        assert desk.worker.claim(1) == []
+        admin.post(f"/workers/{worker_id}/enable")
+    assert desk.worker.heartbeat([]).drain is False
+    assert len(desk.worker.claim(1)) == 1
+
+
+def test_lines_of_a_log_are_kept_without_places_and_secrets(desk: Desk) -> None:
+    claim = desk.claimed()
+    desk.worker.log(claim, ["encoding 720p", "cannot open /srv/rushes/media/x.mp4: no such file"])
+    with desk.running.rushes.db.read() as tx:
+        lines = [each.line for each in log_store.read(tx, claim.job_id)]
+    assert lines[0] == "encoding 720p"
+    assert "/srv" not in lines[1]
+    with desk.running.client() as admin:
+        shown = admin.get(f"/jobs/{claim.job_id}/logs")
+    assert shown.headers["content-type"] == "text/plain; charset=utf-8"
+    assert shown.text.splitlines()[0].endswith(" encoding 720p")
+
+
+def test_too_much_to_say_is_refused(desk: Desk) -> None:
+    with pytest.raises(errors.Invalid):
+        desk.worker.hello(Hello(kinds=["demo"], metadata={"x": "y" * 11_000}))
+
+
+def test_a_handler_fetches_works_puts_and_logs(stored_desk: Desk) -> None:
+    desk = stored_desk
+    job_id = desk.enqueue()
+    scratches: list[Path] = []
+
+    def run(job: JobContext) -> dict[str, int]:
+        content = job.source().read_bytes()
+        scratches.append(job.scratch)
+        job.progress(0.5, "working", renditions=[{"name": "only", "status": "in_progress"}])
+        job.log("half way")
+        (job.scratch / "out.bin").write_bytes(content[::-1])
+        job.put("out.bin", job.scratch / "out.bin")
+        return {"size": len(content)}
+
+    hello = Hello(kinds=["demo"])
+    assert Worker(desk.worker, {"demo": Handler(run)}, hello=hello).step() == 1
+    assert desk.running.rushes.job(job_id).result == {"size": len(SOURCE)}
+    assert desk.current_files() == {"out.bin": SOURCE[::-1]}
+    assert not scratches[0].exists()
+
+
+def test_deleting_the_media_stops_the_work_and_publishes_nothing(desk: Desk) -> None:
+    claim = desk.claimed()
+    made = desk.worker.put_artifact(claim, "a.txt", b"a")
+    rushes = desk.running.rushes
+    rushes.db.run(lambda tx: library.delete(tx, rushes.queue, desk.media_id))
+    assert desk.worker.heartbeat([claim]).beats[claim.claim_id].cancel
+    answer = desk.worker.complete([Completion(claim, None, {"a.txt": made.sha256})])
+    assert answer == {claim.job_id: "cancel_requested"}
+    assert desk.current_files() is None
+
+
+def test_another_workers_claim_is_as_good_as_none(remote_desk: Desk) -> None:
+    desk = remote_desk
+    claim = desk.claimed()
+    thief = desk.connect("thief")
+    thief.hello(Hello(kinds=["demo"]))
+    for call in calls_of(thief, claim):
+        with pytest.raises(errors.ClaimLost):
+            call()
+    with pytest.raises(errors.ClaimLost):
+        thief.release(claim)
+    with pytest.raises(errors.ClaimLost):
+        thief.fail(claim, "permanent", "x", "x")
+    assert thief.complete([Completion(claim)]) == {claim.job_id: "claim_lost"}
+    assert thief.heartbeat([claim]).beats == {claim.claim_id: Beat(False)}
+    with desk.running.rushes.db.read() as tx:
+        assert jobs.held(tx, claim) is not None
+
+
+def test_a_revoked_key_opens_nothing(remote_desk: Desk) -> None:
+    desk, server = remote_desk, remote_desk.running
+    claim = desk.claimed()
+    with server.client() as admin:
+        [worker] = [each for each in admin.get("/workers").json()["items"] if each["name"] == "one"]
+        prefix = worker["keys"][0]["prefix"]
+        assert admin.delete(f"/workers/{worker['id']}/keys/{prefix}").status_code == 204
+    with pytest.raises(errors.Unauthorized):
+        desk.worker.heartbeat([claim])
+    with pytest.raises(errors.Unauthorized):
+        desk.worker.claim(1)
+
+
+def test_a_join_code_works_once(server: Running) -> None:
+    with server.client() as admin:
+        invite = admin.post("/workers/invite", json={"name": "studio"}).json()
+    assert invite["code"] in invite["command"]
+    worker_id, key = remote.join(server.url, invite["code"].lower(), "ignored")
+    with closing(Remote(server.url, key)) as worker:
+        worker.hello(Hello(kinds=["demo"]))
+    with server.client() as admin:
+        assert admin.get(f"/workers/{worker_id}").json()["name"] == "studio"
+    with pytest.raises(errors.Unauthorized):
+        remote.join(server.url, invite["code"], "again")
+
+
+def test_the_admin_secret_registers_workers(server: Running) -> None:
+    with server.client(None) as script:
+        body = {"name": "gpu"}
+        good = script.post("/worker/register", json=body, headers={"X-Admin-Secret": ADMIN_SECRET})
+        bad = script.post("/worker/register", json=body, headers={"X-Admin-Secret": "guess"})
+        none = script.post("/worker/register", json=body)
+    assert (good.status_code, bad.status_code, none.status_code) == (201, 401, 401)
+    assert good.json()["key"].startswith("rushes_wrk_")
+    with closing(Remote(server.url, good.json()["key"])) as worker:
+        worker.hello(Hello(kinds=["demo"]))
+    with server.rushes.db.read() as tx:
+        stored = tx.all("SELECT * FROM worker_keys")
+    assert good.json()["key"] not in str(stored)
+    assert [row["prefix"] for row in stored] == [good.json()["prefix"]]
