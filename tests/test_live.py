@@ -265,6 +265,7 @@ def test_a_slow_client_catches_up_and_holds_up_nobody(world: World) -> None:
             reader = asyncio.create_task(hear(quick, count))
             await asyncio.to_thread(tell_many, world, count - 1)
             assert positions(await reader) == list(range(1, count + 1))
+            assert slow.backlog <= live.BUFFER
             tell_many(world, 1)
             assert positions(await hear(slow, count)) == list(range(2, count + 2))
             tell(world)

@@ -131,6 +131,11 @@ class Subscription:
                 await self._wait(timeout_seconds)
                 has_waited = True
 
+    @property
+    def backlog(self) -> int:
+        """How many messages wait in memory; what is beyond them waits in the database."""
+        return len(self._buffer)
+
     def close(self) -> None:
         self.end()
         if not self._left:

@@ -111,7 +111,9 @@ class Completion:
 
 
 class Coordinator(Protocol):
-    def hello(self, hello: Hello) -> None: ...
+    def hello(self, hello: Hello) -> float | None:
+        """How many seconds apart heartbeats should be, if the server has a wish."""
+        ...
 
     def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
         """Up to `limit` jobs; waits for the first one if asked to. Never to be repeated blindly."""

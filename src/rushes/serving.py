@@ -38,6 +38,7 @@ from rushes.web.doorbell import Doorbell
 from rushes.web.server import create_app
 from rushes.web.site import Site
 from rushes.webhooks import fanout
+from rushes.webhooks import store as webhooks
 from rushes.webhooks.deliver import Deliver
 from rushes.worker.loop import Handler, Worker
 
@@ -48,6 +49,9 @@ SCAN_EVERY_TICKS = 8_640
 FORGET_MS = 7 * 86_400_000
 # Connections that are still busy when the server leaves get this long.
 GRACE_SECONDS = 5
+BACKLOG = 2048
+# Messages are slow, and must hold up neither each other nor the purging.
+MESSENGERS = 2
 
 
 def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
@@ -156,13 +160,10 @@ class Server:
         self._crew_of("transcode", others, self.settings.transcode_workers)
         self._crew_of("transcribe", speech, self.settings.transcription_workers)
         grace_ms = int(self.settings.purge_grace * 1000)
-        house = {
-            pipeline.PURGE: Handler(
-                purge.Purge(self.rushes.db, self.rushes.storage, grace_ms=grace_ms)
-            ),
-            pipeline.WEBHOOK: Handler(Deliver(self.rushes.db, self.settings)),
-        }
-        self._crew_of("house", house, 1)
+        remover = purge.Purge(self.rushes.db, self.rushes.storage, grace_ms=grace_ms)
+        self._crew_of("house", {pipeline.PURGE: Handler(remover)}, 1)
+        messenger = Deliver(self.rushes.db, self.settings)
+        self._crew_of("webhook", {pipeline.WEBHOOK: Handler(messenger)}, MESSENGERS)
 
     def _crew_of(self, name: str, table: Mapping[str, Handler], count: int) -> None:
         if not table:
@@ -238,6 +239,9 @@ class Server:
     def _forget(self, tick: int) -> None:
         if tick % 360 == 0:
             self.rushes.db.run(lambda tx: accounts.forget_expired(tx, keep_ms=FORGET_MS))
+            keep_ms = int(self.settings.event_retention * 1000)
+            while self.rushes.db.run(lambda tx: webhooks.forget_deliveries(tx, keep_ms=keep_ms)):
+                pass
 
 
 def site(rushes: Rushes) -> Site:
@@ -322,6 +326,8 @@ def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket
                 f"RUSHES_HOST and RUSHES_PORT: cannot listen on {settings.host} port"
                 f" {settings.port}: {error.strerror}"
             ) from error
+        # Until it listens, another program could still take the same port.
+        listener.listen(BACKLOG)
         port = listener.getsockname()[1]
         if port != settings.port:
             derived = settings.base_url == f"http://{settings.host}:{settings.port}"

@@ -1,7 +1,6 @@
 """The command line: one file per noun, each imported only when it is asked for.
 
-Exit codes: 0 fine, 1 doctor found a failure, 2 wrong usage or a bad setting, 3 the database cannot
-be used now, 4 no such thing or not in that state. Data goes to stdout, everything else to stderr.
+Exit codes: see EPILOGUE and docs/command-line.md. Data goes to stdout, all else to stderr.
 """
 
 from __future__ import annotations
@@ -14,23 +13,31 @@ import cyclopts
 
 from rushes import errors
 
-FAILED, USAGE, UNAVAILABLE, REFUSED = 1, 2, 3, 4
+FAILED, USAGE, UNAVAILABLE, REFUSED, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = (
     (errors.Invalid, USAGE),
     (errors.Unavailable, UNAVAILABLE),
     (errors.NotFound, REFUSED),
     (errors.Conflict, REFUSED),
+    (errors.Unauthorized, REFUSED),
+    (errors.Denied, REFUSED),
 )
 COMMANDS = {
+    "upload": ("run", "Send files to a server; goes on where it was when it is run again."),
+    "media": ("app", "List, look at, share and remove media."),
+    "jobs": ("app", "List, explain, follow, cancel and retry jobs."),
+    "serve": ("run", "Run the server with its workers."),
+    "worker": ("run", "Work for a server, on this machine or any other."),
+    "workers": ("app", "List, admit, drain and disable workers."),
+    "users": ("app", "List, add and disable users."),
+    "tokens": ("app", "List, create and revoke API tokens."),
     "config": ("run", "Print the settings in effect and where each came from."),
     "doctor": ("run", "Check the settings, the database and the queue."),
-    "jobs": ("app", "List, explain, cancel and retry jobs."),
-    "serve": ("run", "Run the server with its workers."),
     "migrate": ("run", "Bring the database to the newest schema; harmless to repeat."),
 }
 EPILOGUE = (
-    "Exit codes: 0 fine, 1 doctor found a failure, 2 wrong usage or a bad setting,"
-    " 3 the database cannot be used now, 4 no such thing or not in that state."
+    "Exit codes: 0 fine, 1 something failed, 2 wrong usage or a bad setting, 3 the server or the"
+    " database cannot be used now, 4 no such thing, not allowed or not in that state."
 )
 
 
@@ -51,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python flushes stdout once more at the end, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return int(code)
 
 
@@ -62,6 +71,7 @@ def _app() -> cyclopts.App:
         # Markdown would cost a third of the start-up.
         help_format="plaintext",
         version=_version,
+        suppress_keyboard_interrupt=False,
     )
     for name, (attribute, sentence) in COMMANDS.items():
         app.command(f"rushes.cli.{name}:{attribute}", name=name, help=sentence)

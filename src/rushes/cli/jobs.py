@@ -1,20 +1,22 @@
-"""`rushes jobs`: look at jobs and act on them, directly in the database."""
+"""`rushes jobs`: look at jobs and act on them, one by one or by a filter."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import cyclopts
+import msgspec
 
-from rushes import clock, config
-from rushes.cli import output
-from rushes.jobs.job import Job, State, encode
+from rushes import errors
+from rushes.cli import client, output
+from rushes.jobs.job import TERMINAL, State
 
-if TYPE_CHECKING:
-    from rushes.app import Rushes
-
-app = cyclopts.App(name="jobs", help="List, explain, cancel and retry jobs.", help_epilogue="")
+app = cyclopts.App(
+    name="jobs", help="List, explain, follow, cancel and retry jobs.", help_epilogue=""
+)
 
 Limit = Annotated[
     int,
@@ -22,11 +24,15 @@ Limit = Annotated[
         validator=cyclopts.validators.Number(gte=1, lte=1000), help="How many at most."
     ),
 ]
-OnlyState = Annotated[State | None, cyclopts.Parameter(help="Only jobs in this state.")]
-OnlyKind = Annotated[str | None, cyclopts.Parameter(help="Only jobs of this kind.")]
 Id = Annotated[str, cyclopts.Parameter(help="The job's id, such as job_0198a3….")]
-# Of use to the worker that holds the job, and to the queue.
-NOT_FOR_PEOPLE = {"claim_id", "claim_epoch", "checkpoint", "deadline_at"}
+Follow = Annotated[
+    bool,
+    output.FLAG,
+    cyclopts.Parameter(name=["--follow", "-f"], help="Go on until the job has ended."),
+]
+DryRun = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Only say how many it would be.")]
+# Said by another name, or of use to programs alone.
+NOT_FOR_PEOPLE = {"status", "claims", "claimed_by", "renditions"}
 EXECUTION_COLUMNS = (
     "number",
     "outcome",
@@ -36,21 +42,37 @@ EXECUTION_COLUMNS = (
     "error_code",
     "error",
 )
+RECONNECT_SECONDS = 1.0
+# As many as the server changes in one go.
+BULK_LIMIT = 10_000
+DONE = {"cancel": "canceled", "retry": "queued again"}
+
+
+@cyclopts.Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which jobs; what is not said does not matter."""
+
+    state: Annotated[State | None, cyclopts.Parameter(help="Only jobs in this state.")] = None
+    kind: Annotated[str | None, cyclopts.Parameter(help="Only jobs of this kind.")] = None
+    media: Annotated[str | None, cyclopts.Parameter(help="Only jobs of this media's id.")] = None
+    worker: Annotated[str | None, cyclopts.Parameter(help="Only those of this worker's id.")] = None
+    error_code: Annotated[str | None, cyclopts.Parameter(help="Only those that failed so.")] = None
+
+    def given(self) -> dict[str, str]:
+        names = {"media": "media_id", "worker": "worker_id"}
+        return {names.get(name, name): value for name, value in asdict(self).items() if value}
 
 
 @app.command(name="ls")
 def list_jobs(
-    *,
-    state: OnlyState = None,
-    kind: OnlyKind = None,
-    limit: Limit = 50,
-    json: output.Json = False,
+    *, wanted: Wanted | None = None, limit: Limit = 50, json: output.Json = False
 ) -> None:
     """List jobs, newest first."""
-    with _open() as rushes:
-        found = rushes.jobs(state=state, kind=kind, limit=limit)
+    with client.connect() as api:
+        found = api.items("/jobs", limit, **(wanted or Wanted()).given())
     if json:
-        output.print_json([_document(job) for job in found])
+        output.print_json(found)
     elif found:
         columns = ("id", "state", "kind", "priority", "progress", "attempt", "created")
         output.print_table(columns, [_row(job) for job in found])
@@ -61,86 +83,163 @@ def list_jobs(
 @app.command
 def show(id: Id, /, *, json: output.Json = False) -> None:
     """Show one job and every attempt at it."""
-    with _open() as rushes:
-        job = rushes.job(id)
-        executions = [output.with_times(each) for each in rushes.executions(id)]
+    with client.connect() as api:
+        job = api.get(f"/jobs/{id}")
+        executions = api.get(f"/jobs/{id}/executions")["items"]
     if json:
-        output.print_json({**_document(job), "executions": executions})
+        output.print_json({**job, "executions": executions})
         return
-    values = {name: _text(value) for name, value in _document(job).items()}
-    output.print_pairs((n, v) for n, v in values.items() if v and n not in NOT_FOR_PEOPLE)
+    values = {name: output.text(value) for name, value in job.items() if name not in NOT_FOR_PEOPLE}
+    values["progress"] = f"{job['progress']:.0%}"
+    output.print_pairs((name, value) for name, value in values.items() if value)
+    if job["renditions"]:
+        print()
+        output.print_renditions(job["renditions"])
     if executions:
         names = [name for name in EXECUTION_COLUMNS if any(each.get(name) for each in executions)]
         print()
-        output.print_table(names, [[_text(each.get(n)) for n in names] for each in executions])
+        rows = [[output.text(each.get(name)) for name in names] for each in executions]
+        output.print_table(names, rows)
+
+
+@app.command
+def logs(id: Id, /, *, follow: Follow = False, json: output.Json = False) -> None:
+    """Print a job's log; with --json one object per line."""
+    for line in _log(id, follow):
+        at, _, said = line.partition(" ")
+        if json:
+            print(msgspec.json.encode({"at": at, "line": said}).decode(), flush=True)
+        else:
+            print(f"{output.paint(at, 'dim')} {output.one_line(said)}", flush=True)
 
 
 @app.command
 def why(id: Id, /, *, json: output.Json = False) -> None:
     """Say why a job is waiting, or what became of it."""
-    with _open() as rushes:
-        answer = rushes.why(id)
+    with client.connect() as api:
+        answer = api.get(f"/jobs/{id}/why")
     if json:
         output.print_json(answer)
         return
     place = f", number {answer['position']} in line" if answer.get("position") else ""
     print(f"{id} is {answer['state']}{place}")
     for reason in answer["reasons"]:
-        print(f"  {reason['sentence']}")
-    if answer.get("workers_that_could") and answer["state"] in (State.BLOCKED, State.QUEUED):
-        print(f"  Workers online that could do it: {', '.join(answer['workers_that_could'])}.")
+        print(f"  {output.one_line(reason['sentence'])}")
+    if answer["workers_that_could"] and answer["state"] in (State.BLOCKED, State.QUEUED):
+        names = ", ".join(answer["workers_that_could"])
+        print(f"  Workers online that could do it: {output.one_line(names)}.")
 
 
 @app.command
-def cancel(id: Id, /, *, json: output.Json = False) -> None:
-    """Cancel a job; one that is being worked on stops at its worker's next heartbeat."""
-    with _open() as rushes:
-        state = rushes.cancel(id)
-    if json:
-        output.print_json({"id": id, "state": state})
-    elif state is State.PROCESSING:
-        print(f"{id} will be canceled: its worker has yet to stop")
-    else:
-        print(f"{id} {state}")
+def cancel(
+    *ids: Id,
+    wanted: Wanted | None = None,
+    dry_run: DryRun = False,
+    yes: output.Yes = False,
+    json: output.Json = False,
+) -> None:
+    """Cancel jobs, by id or by a filter; those being worked on stop at the next heartbeat."""
+    _act("cancel", ids, wanted, dry_run=dry_run, yes=yes, json=json)
 
 
 @app.command
-def retry(id: Id, /, *, json: output.Json = False) -> None:
-    """Enqueue an ended job again, as a new job."""
-    with _open() as rushes:
-        new = rushes.retry(id)
-    if json:
-        output.print_json({"id": new.id, "created": new.created, "retry_of": id})
+def retry(
+    *ids: Id,
+    wanted: Wanted | None = None,
+    dry_run: DryRun = False,
+    yes: output.Yes = False,
+    json: output.Json = False,
+) -> None:
+    """Enqueue ended jobs again, each as a new job; by a filter, those failed or canceled."""
+    _act("retry", ids, wanted, dry_run=dry_run, yes=yes, json=json)
+
+
+def _act(
+    action: str,
+    ids: tuple[str, ...],
+    wanted: Wanted | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    json: bool,
+) -> None:
+    filter = (wanted or Wanted()).given()
+    if bool(ids) == bool(filter):
+        raise errors.Invalid("say which jobs: by their ids, or by a filter such as --state queued")
+    if ids and dry_run:
+        raise errors.Invalid("--dry-run goes with a filter, not with ids")
+    if ids:
+        _act_on_each(action, ids, json)
     else:
-        print(f"{new.id} queued, a retry of {id}" if new.created else f"{new.id} is there already")
+        _act_on_matching(action, filter, dry_run=dry_run, yes=yes, json=json)
 
 
-def _open() -> Rushes:
-    settings = config.load()
-    # Imported here: it brings the database, which `rushes jobs --help` does not need.
-    from rushes import app as composition
+def _act_on_each(action: str, ids: tuple[str, ...], json: bool) -> None:
+    with client.connect() as api:
+        answers = []
+        for id in ids:
+            answers.append(api.post(f"/jobs/{id}/{action}"))
+            if not json:
+                print(_said(action, id, answers[-1]))
+    if json:
+        output.print_json(answers[0] if len(ids) == 1 else answers)
 
-    return composition.open(settings)
+
+def _said(action: str, id: str, job: dict[str, str]) -> str:
+    if action == "retry":
+        return f"{job['id']} {job['state']}, a retry of {id}"
+    if job["state"] == State.PROCESSING:
+        return f"{id} will be canceled: its worker has yet to stop"
+    return f"{id} {job['state']}"
 
 
-def _document(job: Job) -> dict[str, Any]:
-    return output.with_times({**asdict(job), "priority": job.priority.word})
+def _act_on_matching(
+    action: str, filter: dict[str, str], *, dry_run: bool, yes: bool, json: bool
+) -> None:
+    body = {"action": action, "filter": filter}
+    with client.connect() as api:
+        answer = api.post("/jobs/actions", {**body, "dry_run": True})
+        matched = answer["matched"]
+        if matched and not dry_run:
+            output.confirm(f"{action.capitalize()} {output.count(matched, 'job')}?", yes)
+            answer = api.post("/jobs/actions", body)
+    if json:
+        output.print_json(answer)
+    elif dry_run or not matched:
+        print(f"{output.count(matched, 'job')} match" + ("es" if matched == 1 else ""))
+    else:
+        print(f"{output.count(answer['changed'], 'job')} {DONE[action]}")
+    if matched >= BULK_LIMIT and not dry_run:
+        output.note("there may be more: run it again")
 
 
-def _row(job: Job) -> tuple[str, ...]:
+def _log(id: str, follow: bool) -> Iterator[str]:
+    """Goes on where it was when the connection breaks."""
+    seen = 0
+    with client.connect() as api:
+        while True:
+            try:
+                with api.stream(f"/jobs/{id}/logs", follow=follow) as lines:
+                    for number, line in enumerate(lines, 1):
+                        if number > seen:
+                            seen = number
+                            yield line
+                if not follow or api.get(f"/jobs/{id}")["state"] in TERMINAL:
+                    return
+            except errors.Unavailable as error:
+                if not follow:
+                    raise
+                output.note(f"{error.message}; trying again")
+            time.sleep(RECONNECT_SECONDS)
+
+
+def _row(job: dict[str, object]) -> tuple[str, ...]:
     return (
-        job.id,
-        job.state,
-        job.kind,
-        job.priority.word,
-        f"{job.progress:.0%}",
-        f"{job.attempt}/{job.max_attempts}",
-        clock.rfc3339(job.created_at) or "",
+        str(job["id"]),
+        str(job["state"]),
+        str(job["kind"]),
+        str(job["priority"]),
+        f"{job['progress']:.0%}",
+        f"{job['attempt']}/{job['max_attempts']}",
+        str(job["created_at"]),
     )
-
-
-def _text(value: Any) -> str:
-    """Empty for what is not set, so that it can be left out."""
-    if value is None or value in ({}, []):
-        return ""
-    return value if isinstance(value, str) else encode(value)

@@ -1,4 +1,4 @@
-"""A multipart body, read as it comes: small fields are gathered, the file's bytes go straight on."""
+"""A multipart body, read as it comes: fields are gathered, the file's bytes go straight on."""
 
 from __future__ import annotations
 

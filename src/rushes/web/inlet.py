@@ -88,7 +88,7 @@ class Inlet:
             await run(self._writer.leave, error)
 
     async def _hand_over(self) -> None:
-        if self._paused:
+        if self._paused and self._batch:
             await run(self._writer.resume)
             self._paused = False
         if self._writing is not None:
@@ -135,5 +135,6 @@ class Inlet:
         async with self._turn:
             await self._hand_over()
             await self._wait()
-            await run(self._writer.pause)
+            # Before it is done: if this is canceled, it has to be taken back all the same.
             self._paused = True
+            await run(self._writer.pause)

@@ -103,13 +103,13 @@ def status_of(error: errors.RushesError) -> int:
 
 
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(errors.RushesError, _ours)
+    app.add_exception_handler(errors.RushesError, of_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)
     app.add_exception_handler(Exception, _unexpected)
 
 
-def _ours(request: Request, error: Exception) -> ProblemResponse:
+def of_error(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, errors.RushesError)
     status = status_of(error)
     if status >= 500 or error.detail:

@@ -9,7 +9,16 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from rushes.web import guard, health, pages, playback, problems, uploads, worker_api
-from rushes.web.api import accounts, events, jobs, media, settings, workers
+from rushes.web.api import (
+    accounts,
+    events,
+    jobs,
+    media,
+    settings,
+    transcriptions,
+    webhooks,
+    workers,
+)
 from rushes.web.site import Site
 
 DESCRIPTION = (
@@ -26,6 +35,8 @@ API = (
     worker_api.router,
     accounts.router,
     settings.router,
+    transcriptions.router,
+    webhooks.router,
 )
 ROOT = (health.router, health.admin, playback.shared, pages.router)
 

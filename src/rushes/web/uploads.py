@@ -2,61 +2,397 @@
 
 from __future__ import annotations
 
-import asyncio
-import msgspec
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
+import msgspec
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
 
 from rushes import errors
 from rushes.db.database import Tx
 from rushes.media import library, upload, uploads
 from rushes.media import store as media_store
-from rushes.media.intake import Intake, Writer
+from rushes.media.intake import Writer
 from rushes.media.upload import Concat, Metadata, Upload
-from rushes.web import auth, idempotency, models, problems, tus, views
+from rushes.web import auth, idempotency, models, problems, tus, upload_docs, views
+from rushes.web.farewell import Body
 from rushes.web.forms import Form
 from rushes.web.inlet import Inlet, run
-from rushes.web.problems import ProblemResponse, documented
+from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
 M = TypeVar("M", bound=BaseModel)
 
-# What a sender may still be sending when it is refused: read, so that it comes to hear why.
-LINGER_BYTES = 64 * 2**20
-LINGER_SECONDS = 5.0
+# Room for a form's fields beside its file.
 FORM_OVERHEAD_BYTES = 2**20
 FIELDS = frozenset({"title", "profile", "transcribe", "language", "diarize"})
 
 UploadId = Annotated[str, Path(max_length=100, description="Such as upl_0198a3….")]
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Farewell:
-    """An answer that comes before the body has ended: said at once, then the line is closed.
+class Receiving(APIRoute):
+    """A route whose requests have long bodies: errors are heard even in the middle of one."""
 
-    Closing at once would throw the answer away with the bytes that are still on their way.
-    """
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
 
-    def __init__(self, response: Response) -> None:
-        self._response = response
-        self.status_code = response.status_code
-        self.background = None
+        async def answer(request: Request) -> Response:
+            body = Body(request)
+            try:
+                response = await handle(body.request)
+                return body.farewell(response) if response.status_code >= 400 else response
+            except ClientDisconnect:
+                # Nobody is there to read it.
+                return Response(status_code=400)
+            except (errors.RushesError, tus.Refused, HTTPException) as error:
+                return body.farewell(self.said(request, error))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = self._response
-        headers = [*response.raw_headers, (b"connection", b"close")]
-        await send(
-            {"type": "http.response.start", "status": response.status_code, "headers": headers}
+        return answer
+
+    def said(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, tus.Refused):
+            return problems.answer(request, error.status, error.code, error.message)
+        if isinstance(error, HTTPException):
+            raise error
+        return problems.of_error(request, error)
+
+
+class Tus(Receiving):
+    """Every answer names the protocol's version."""
+
+    def said(self, request: Request, error: Exception) -> Response:
+        response = super().said(request, error)
+        response.headers["Tus-Resumable"] = tus.VERSION
+        if response.status_code == 412:
+            response.headers["Tus-Version"] = tus.VERSION
+        if isinstance(error, errors.WrongOffset):
+            response.headers["Upload-Offset"] = str(error.offset_bytes)
+        return response
+
+
+resumable = APIRouter(
+    prefix="/uploads",
+    tags=["uploads"],
+    route_class=Tus,
+    responses=documented(400, 401, 403, 412, 422, 503),
+)
+simple = APIRouter(route_class=Receiving, tags=["media"])
+
+
+# tus
+
+
+@resumable.options("", status_code=204, dependencies=[auth.Public], openapi_extra=upload_docs.PLAIN)
+@resumable.options(
+    "/{upload_id}", status_code=204, dependencies=[auth.Public], openapi_extra=upload_docs.PLAIN
+)
+def options(site: Here) -> Response:
+    """What this server can do: tus 1.0 and its extensions."""
+    return Response(status_code=204, headers=tus.options(site.settings.max_upload_size))
+
+
+@resumable.post(
+    "",
+    status_code=201,
+    responses=documented(409, 413, 415, 460, 507),
+    openapi_extra=upload_docs.CREATE,
+)
+async def create(request: Request, who: auth.User, site: Here) -> Response:
+    """Begin a resumable upload (tus 1.0). Its first bytes may come along."""
+    tus.check_version(request.headers)
+    asked = tus.creation(request.headers)
+    _refuse_if_leaving(site)
+    if asked.concat is Concat.FINAL:
+        made = await run(site.intake.concatenate, who.user_id, asked.partial_ids, asked.metadata)
+    else:
+        made = await run(
+            site.intake.create,
+            who.user_id,
+            length_bytes=asked.length_bytes,
+            metadata=asked.metadata,
+            concat=asked.concat,
         )
-        await send({"type": "http.response.body", "body": response.body, "more_body": True})
-        try:
-            async with asyncio.timeout(LINGER_SECONDS):
-                await _discard(receive)
-        except TimeoutError:
-            pass
-        await send({"type": "http.response.body", "body": b""})
+        if asked.has_body or asked.length_bytes == 0:
+            made = await _first_bytes(request, site, made, asked)
+    headers = await run(_status, site, made)
+    headers["Location"] = f"{_collection(site, request)}/{made.id}"
+    return Response(status_code=201, headers=headers)
+
+
+async def _first_bytes(request: Request, site: Site, made: Upload, asked: tus.Creation) -> Upload:
+    try:
+        writer = await run(
+            site.intake.open,
+            made.id,
+            made.user_id,
+            offset_bytes=0,
+            body_bytes=asked.body_bytes,
+            checksum=asked.checksum,
+        )
+        return await _receive(request, site, writer)
+    except BaseException:
+        # The sender does not know yet what it is called, so nobody can go on with it.
+        await run(site.intake.drop, made.id)
+        raise
+
+
+@resumable.head(
+    "/{upload_id}",
+    responses=documented(404, 410),
+    openapi_extra=upload_docs.PLAIN,
+)
+def look(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+    """How much of it has come."""
+    tus.check_version(request.headers)
+    return _described(site, request, upload_id, who.user_id)
+
+
+def _described(site: Site, request: Request, upload_id: str, user_id: str) -> Response:
+    with site.db.read() as tx:
+        item = uploads.found(tx, upload_id, user_id)
+    metadata = upload.decode_metadata(item.metadata)
+    said = tus.description(item, metadata, _collection(site, request))
+    return Response(headers=_status(site, item) | said)
+
+
+@resumable.patch(
+    "/{upload_id}",
+    status_code=204,
+    responses=documented(404, 409, 410, 413, 415, 423, 460, 507),
+    openapi_extra=upload_docs.APPEND,
+)
+async def append(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+    """More bytes. What is here when the line breaks is kept."""
+    tus.check_version(request.headers)
+    return await _append(site, request, upload_id, who.user_id)
+
+
+async def _append(site: Site, request: Request, upload_id: str, user_id: str) -> Response:
+    asked = tus.append(request.headers)
+    _refuse_if_leaving(site)
+    try:
+        writer = await run(
+            site.intake.open,
+            upload_id,
+            user_id,
+            offset_bytes=asked.offset_bytes,
+            length_bytes=asked.length_bytes,
+            body_bytes=asked.body_bytes,
+            checksum=asked.checksum,
+        )
+    except (errors.WrongOffset, errors.WrongState) as error:
+        return await run(_finished_before, site, request, upload_id, user_id, asked, error)
+    item = await _receive(request, site, writer)
+    return Response(status_code=204, headers=await run(_status, site, item))
+
+
+def _finished_before(
+    site: Site,
+    request: Request,
+    upload_id: str,
+    user_id: str,
+    asked: tus.Append,
+    error: errors.RushesError,
+) -> Response:
+    """Whoever missed the last answer hears now what it was."""
+    with site.db.read() as tx:
+        item = uploads.found(tx, upload_id, user_id)
+    if item.finished_at is None:
+        raise error
+    headers = _status(site, item)
+    if asked.offset_bytes == item.offset_bytes and not asked.body_bytes:
+        return Response(status_code=204, headers=headers)
+    return problems.answer(request, 409, error.code, "this upload is finished", headers=headers)
+
+
+@resumable.delete(
+    "/{upload_id}",
+    status_code=204,
+    responses=documented(404, 409, 410),
+    openapi_extra=upload_docs.PLAIN,
+)
+async def terminate(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+    """Give it up; its bytes are removed. An admin may do so for anybody."""
+    tus.check_version(request.headers)
+    await run(site.intake.terminate, upload_id, None if who.is_admin else who.user_id)
+    return Response(status_code=204, headers={"Tus-Resumable": tus.VERSION})
+
+
+@resumable.post(
+    "/{upload_id}",
+    status_code=204,
+    responses=documented(404, 405, 409, 410, 413, 415, 423, 460, 507),
+    openapi_extra=upload_docs.OVERRIDE,
+)
+async def override(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+    """For those behind something that lets only GET and POST pass: say the real method in
+    `X-HTTP-Method-Override`."""
+    tus.check_version(request.headers)
+    match request.headers.get("x-http-method-override", "").upper():
+        case "PATCH":
+            return await _append(site, request, upload_id, who.user_id)
+        case "HEAD":
+            return await run(_described, site, request, upload_id, who.user_id)
+        case "DELETE":
+            return await terminate(upload_id, request, who, site)
+        case _:
+            raise HTTPException(405, headers={"Allow": "OPTIONS, HEAD, PATCH, DELETE"})
+
+
+async def _receive(request: Request, site: Site, writer: Writer) -> Upload:
+    inlet = Inlet(writer)
+    try:
+        async for chunk in request.stream():
+            _refuse_if_leaving(site)
+            if chunk:
+                await inlet.feed(chunk)
+        return await inlet.complete()
+    except BaseException as error:
+        await inlet.leave(error)
+        raise
+
+
+def _status(site: Site, item: Upload) -> dict[str, str]:
+    if item.media_id is None:
+        return tus.status(item)
+    with site.db.read() as tx:
+        return tus.status(item, uploads.duplicate_of(tx, item))
+
+
+def _collection(site: Site, request: Request) -> str:
+    """A whole address: not all senders understand a path. The one people know if there is one,
+    else the one that this sender has used."""
+    settings = site.settings
+    derived = settings.base_url == f"http://{settings.host}:{settings.port}"
+    base = str(request.base_url).rstrip("/") if derived else site.base_url
+    return f"{base}/api/v1/uploads"
+
+
+def _refuse_if_leaving(site: Site) -> None:
+    if site.stopping.is_set():
+        raise errors.Unavailable("the server is stopping: go on in a moment")
+
+
+# Forms
+
+
+@simple.post(
+    "/media",
+    status_code=201,
+    response_model=models.Media,
+    responses=documented(401, 403, 413, 415, 422, 503, 507),
+    openapi_extra=upload_docs.FORM,
+)
+async def add(request: Request, who: auth.User, site: Here, once: idempotency.Once) -> Response:
+    """Upload a file in one piece, for scripts. What breaks off has to be sent again."""
+
+    def view(tx: Tx, media_id: str, fields: dict[str, str]) -> models.Media:
+        item = library.found(tx, media_id, who.user_id)
+        answer = views.media(site, tx, item)
+        answer.duplicate_of = media_store.twins(tx, who.user_id, item.sha256 or "", item.id)
+        return answer
+
+    answer = await receive_form(request, who, site, once, models.Media, view)
+    headers = {"Location": f"/api/v1/media/{answer.id}", tus.MEDIA_ID: answer.id}
+    if answer.duplicate_of:
+        headers[tus.DUPLICATE_OF] = answer.duplicate_of[0]
+    return Response(
+        answer.model_dump_json(), status_code=201, headers=headers, media_type="application/json"
+    )
+
+
+async def receive_form(
+    request: Request,
+    who: auth.User,
+    site: Site,
+    once: idempotency.Repeat,
+    model: type[M],
+    work: Callable[[Tx, str, dict[str, str]], M],
+    known: frozenset[str] = FIELDS,
+) -> M:
+    """A form's file becomes a media; `work` runs in the same transaction and makes the answer.
+    Of a form that was sent twice with one key, the second file is thrown away."""
+    form = Form(request.headers.get("content-type", ""), known)
+    inlet, writer = None, None
+    try:
+        async for chunk in request.stream():
+            _refuse_if_leaving(site)
+            pieces = form.feed(chunk)
+            if form.has_file and writer is None:
+                writer = await _open(request, who, site, form)
+                inlet = Inlet(writer)
+            for piece in pieces:
+                assert inlet is not None
+                await inlet.feed(piece)
+        form.check()
+        assert inlet is not None
+        assert writer is not None
+        await inlet.drain()
+        return await run(_finish, site, who, once, model, work, form, writer)
+    except BaseException as error:
+        if inlet is not None and writer is not None:
+            await inlet.leave(error)
+            await run(site.intake.drop, writer.upload.id)
+        raise
+
+
+async def _open(request: Request, who: auth.User, site: Site, form: Form) -> Writer:
+    """The fields that come after the file are not known yet; they are looked at in the end."""
+    length = request.headers.get("content-length", "")
+    expected_bytes = max(int(length) - FORM_OVERHEAD_BYTES, 0) if length.isdecimal() else 0
+    uploads.check_size(site.intake.limits, expected_bytes)
+    made = await run(
+        site.intake.create,
+        who.user_id,
+        length_bytes=None,
+        metadata=_metadata(form),
+        expected_bytes=expected_bytes,
+    )
+    try:
+        return await run(site.intake.open, made.id, who.user_id, offset_bytes=0)
+    except BaseException:
+        await run(site.intake.drop, made.id)
+        raise
+
+
+def _finish(
+    site: Site,
+    who: auth.User,
+    once: idempotency.Repeat,
+    model: type[M],
+    work: Callable[[Tx, str, dict[str, str]], M],
+    form: Form,
+    writer: Writer,
+) -> M:
+    wishes = upload.wishes_of(_metadata(form))
+    received = writer.seal()
+    is_new = False
+
+    def finish(tx: Tx) -> M:
+        nonlocal is_new
+        is_new = True
+        media_id = writer.commit(tx, received, wishes).media_id
+        assert media_id is not None
+        return work(tx, media_id, form.fields)
+
+    sent = msgspec.json.encode([received.sha256, sorted(form.fields.items())])
+    answer = once.run(site, who, sent, model, finish)
+    writer.close()
+    if not is_new:
+        site.intake.drop(writer.upload.id)
+    return answer
+
+
+def _metadata(form: Form) -> Metadata:
+    fields: Metadata = {name: value.encode() for name, value in form.fields.items()}
+    return fields | {"filename": (form.file_name or "").encode()}
+
+
+router = APIRouter()
+router.include_router(resumable)
+router.include_router(simple)

@@ -24,7 +24,7 @@ SAME_NAME = set(models.Job.model_fields) & set(jobs.Job.__dataclass_fields__)
 
 
 def job(item: jobs.Job) -> models.Job:
-    values = {name: _said(name, getattr(item, name)) for name in SAME_NAME}
+    values = {name: said(name, getattr(item, name)) for name in SAME_NAME}
     detail = item.detail if isinstance(item.detail, dict) else {}
     return models.Job(
         **{
@@ -64,7 +64,7 @@ def _number(value: Any) -> float | None:
 
 def execution(row: Mapping[str, Any]) -> models.Execution:
     names = models.Execution.model_fields
-    return models.Execution(**{name: _said(name, row[name]) for name in names})
+    return models.Execution(**{name: said(name, row[name]) for name in names})
 
 
 def media(site: Site, tx: Tx, item: Media) -> models.Media:
@@ -111,7 +111,7 @@ def _media(
         detail = making[0].detail
     done = 1.0 if item.status == "ready" else 0.0
     names = set(models.Media.model_fields) & set(Media.__dataclass_fields__)
-    values = {name: _said(name, getattr(item, name)) for name in names}
+    values = {name: said(name, getattr(item, name)) for name in names}
     return models.Media(
         **values,
         progress=making[0].progress if making else done,
@@ -163,14 +163,14 @@ def worker(
 
 
 def user(item: User) -> models.User:
-    return models.User(**{n: _said(n, getattr(item, n)) for n in models.User.model_fields})
+    return models.User(**{n: said(n, getattr(item, n)) for n in models.User.model_fields})
 
 
 def timed(model: type[models.T], row: Mapping[str, Any], **more: Any) -> models.T:
     """A row as the model of the same names."""
     names = set(model.model_fields) & set(row)  # type: ignore[attr-defined]
-    return model(**{name: _said(name, row[name]) for name in names}, **more)
+    return model(**{name: said(name, row[name]) for name in names}, **more)
 
 
-def _said(name: str, value: Any) -> Any:
+def said(name: str, value: Any) -> Any:
     return clock.rfc3339(value) if name.endswith("_at") and isinstance(value, int) else value

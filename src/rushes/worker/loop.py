@@ -84,11 +84,11 @@ class Worker:
         self._stopping = threading.Event()
         self._drained = False
         self._said_hello = False
+        self._out_of_reach = False
 
     def run(self) -> None:
         """Until `stop`. While an admin has drained or disabled this worker it claims nothing."""
         heart = threading.Thread(target=self._beat_until_stopped, daemon=True)
-        heart.start()
         with ThreadPoolExecutor(1, "rushes-reporter") as reporter:
             outages = 0
             while not self._stopping.is_set():
@@ -96,14 +96,19 @@ class Worker:
                     self._stopping.wait(self._heartbeat_seconds / 4)
                     continue
                 try:
+                    self._say_hello()
+                    if heart.ident is None:
+                        heart.start()
                     self._round(reporter)
+                    self._reached()
                     outages = 0
                 except errors.Unavailable as error:
-                    log.warning("cannot reach the queue: %s", error.message)
+                    self._missed(error)
                     self._stopping.wait(min(RETRY_SECONDS * 2**outages, LONGEST_RETRY_SECONDS))
                     outages += 1
         self._stopping.set()
-        heart.join(timeout=self._heartbeat_seconds)
+        if heart.ident is not None:
+            heart.join(timeout=self._heartbeat_seconds)
 
     def step(self, wait_seconds: float = 0) -> int:
         """Claim once, run what was claimed, report it; answers how many jobs that were."""
@@ -131,9 +136,10 @@ class Worker:
         try:
             pulse = self.coordinator.heartbeat([each.assignment.claim for each in held])
         except errors.RushesError as error:
-            log.warning("no heartbeat: %s", error.message)
+            self._missed(error)
             self._fence()
             return
+        self._reached()
         self._drained = pulse.drain
         for each in held:
             beat = pulse.beats[each.assignment.claim_id]
@@ -190,8 +196,21 @@ class Worker:
 
     def _say_hello(self) -> None:
         if not self._said_hello:
-            self.coordinator.hello(self._hello)
+            asked = self.coordinator.hello(self._hello)
+            self._heartbeat_seconds = asked or self._heartbeat_seconds
             self._said_hello = True
+
+    def _missed(self, error: errors.RushesError) -> None:
+        """Told once for each time that the queue is away."""
+        if not self._out_of_reach:
+            reason = error.detail or error.message
+            log.warning("cannot reach the queue: %s; trying again", reason)
+        self._out_of_reach = True
+
+    def _reached(self) -> None:
+        if self._out_of_reach:
+            log.info("the queue answers again")
+        self._out_of_reach = False
 
     def _run_one(self, held: Held) -> None:
         if self._stopping.is_set():
@@ -265,12 +284,14 @@ class Worker:
         give_up_at = time.monotonic() + self._patience()
         while time.monotonic() < give_up_at and not (held and held.fenced):
             try:
-                return call()
+                answer = call()
+                self._reached()
+                return answer
             except (errors.Conflict, errors.NotFound, errors.Denied, errors.Unauthorized) as error:
                 log.warning("a report was refused: %s", error.message)
                 return None
             except errors.Unavailable as error:
-                log.warning("cannot report: %s", error.message)
+                self._missed(error)
                 time.sleep(RETRY_SECONDS)
         return None
 

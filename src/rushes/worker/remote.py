@@ -26,6 +26,7 @@ FILE_SECONDS = 60.0
 CHUNK_BYTES = 1024 * 1024
 # One CopyObject takes no more; larger files go through the server.
 PRESIGN_LIMIT_BYTES = 4 * 2**30
+STRANGER = "what answers there is not a Rushes server"
 
 CONFLICTS: dict[str, type[errors.Conflict]] = {
     each.code: each
@@ -55,8 +56,8 @@ class Remote:
         )
         self._interrupted = threading.Event()
 
-    def hello(self, hello: protocol.Hello) -> None:
-        self._post("/hello", msgspec.to_builtins(hello))
+    def hello(self, hello: protocol.Hello) -> float:
+        return float(self._post("/hello", msgspec.to_builtins(hello))["heartbeat_seconds"])
 
     def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
         if self._interrupted.is_set():
@@ -187,7 +188,10 @@ class Remote:
         encoded = msgspec.json.encode(body)
         given = {"Content-Type": "application/json", **(headers or {})}
         answer = self._send("POST", path, content=encoded, headers=given, seconds=seconds)
-        return answer.json()
+        try:
+            return answer.json()
+        except ValueError:
+            raise errors.Unavailable(STRANGER) from None
 
     def _send(
         self, method: str, path: str, *, seconds: float = ANSWER_SECONDS, **options: Any
@@ -195,6 +199,7 @@ class Remote:
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
         with _renamed():
             answer = self._http.request(method, path, timeout=timeout, **options)
+        _check_sender(answer)
         _check(answer)
         return answer
 
@@ -207,6 +212,7 @@ def join(server: str, code: str, name: str) -> tuple[str, str]:
             json={"code": code, "name": name},
             timeout=ANSWER_SECONDS,
         )
+    _check_sender(answer)
     _check(answer)
     said = answer.json()
     return said["worker_id"], said["key"]
@@ -221,6 +227,16 @@ class _renamed:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
             raise errors.Unavailable("the server cannot be reached", detail=str(error)) from error
+
+
+def _check_sender(answer: httpx2.Response) -> None:
+    """What stands in between, such as a proxy, knows nothing of claims."""
+    if answer.has_redirect_location:
+        there = answer.headers["location"].partition("?")[0]
+        raise errors.Invalid(f"the server's address leads elsewhere, to {there}")
+    ours = answer.headers.get("content-type", "") == "application/problem+json"
+    if answer.is_error and not ours and answer.request.method != "HEAD":
+        raise errors.Unavailable(STRANGER, detail=f"{STRANGER} (HTTP {answer.status_code})")
 
 
 def _check(answer: httpx2.Response) -> None:

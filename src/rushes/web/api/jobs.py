@@ -105,7 +105,7 @@ def list_jobs(
 @router.get("/jobs/{job_id}")
 def get(job_id: JobId, who: auth.User, site: Here) -> models.Job:
     with site.db.read() as tx:
-        return views.job(_found(tx, job_id, who.sees))
+        return views.job(found(tx, job_id, who.sees))
 
 
 @router.get("/jobs/{job_id}/why")
@@ -113,7 +113,7 @@ def why(job_id: JobId, who: auth.User, site: Here) -> Why:
     """What a waiting job waits for, in plain words."""
     offline_ms = int(site.settings.offline_threshold * 1000)
     with site.db.read() as tx:
-        job = _found(tx, job_id, who.sees)
+        job = found(tx, job_id, who.sees)
         told = insight.why(tx, job, site.queue.terms, offline_after_ms=offline_ms)
     return Why(id=job_id, **{name: told[name] for name in told if name != "job_id"})
 
@@ -122,7 +122,7 @@ def why(job_id: JobId, who: auth.User, site: Here) -> Why:
 def executions(job_id: JobId, who: auth.User, site: Here) -> models.Page[models.Execution]:
     """Every attempt, oldest first."""
     with site.db.read() as tx:
-        _found(tx, job_id, who.sees)
+        found(tx, job_id, who.sees)
         rows = read_store.attempts(tx, job_id)
     return models.Page(items=[views.execution(row) for row in rows])
 
@@ -139,7 +139,7 @@ async def logs(
 
     def check() -> None:
         with site.db.read() as tx:
-            _found(tx, job_id, who.sees)
+            found(tx, job_id, who.sees)
 
     await asyncio.to_thread(check)
     return StreamingResponse(
@@ -152,9 +152,9 @@ def cancel(job_id: JobId, who: auth.User, site: Here) -> models.Job:
     """Queued: canceled now. Processing: as soon as its worker has stopped."""
 
     def stop(tx: Tx) -> models.Job:
-        _found(tx, job_id, who.sees)
+        found(tx, job_id, who.sees)
         site.queue.cancel(tx, job_id)
-        return views.job(_found(tx, job_id, who.sees))
+        return views.job(found(tx, job_id, who.sees))
 
     return site.db.run(stop)
 
@@ -164,8 +164,8 @@ def retry(job_id: JobId, who: auth.User, site: Here, once: idempotency.Once) -> 
     """A new job takes the ended one's place; twice is the same as once."""
 
     def again(tx: Tx) -> models.Job:
-        _found(tx, job_id, who.sees)
-        return views.job(_found(tx, site.queue.retry(tx, job_id).id, who.sees))
+        found(tx, job_id, who.sees)
+        return views.job(found(tx, site.queue.retry(tx, job_id).id, who.sees))
 
     return once.run(site, who, None, models.Job, again)
 
@@ -220,7 +220,7 @@ def resume(body: QueueName, who: auth.Admin, site: Here) -> Paused:
     return site.db.run(go_on)
 
 
-def _found(tx: Tx, job_id: str, user_id: str | None) -> jobs.Job:
+def found(tx: Tx, job_id: str, user_id: str | None) -> jobs.Job:
     job = job_store.get(tx, job_id)
     if job is None or user_id not in (None, job.user_id):
         raise errors.NotFound(f"no job {job_id}")

@@ -1,0 +1,131 @@
+"""Following media until nothing is left to do: woken by events, by a timer where those fail."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rushes import errors
+from rushes.cli.api import Api, Document
+from rushes.cli.meter import Meter, Task
+
+POLL_SECONDS = 2.0
+# The server says something every 15 s at the latest.
+SILENCE_SECONDS = 60.0
+# Progress is looked at no more often than this; ends at once.
+LOOK_SECONDS = 0.25
+OPEN = ("pending", "processing")
+WAITING = ("queued", "blocked")
+
+
+class Follower:
+    def __init__(
+        self,
+        api: Api,
+        names: Mapping[str, str],
+        meter: Meter,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`names`: what to call each media id."""
+        self._api = api
+        self._sleep = sleep
+        self._tasks: dict[str, Task] = {id: meter.task(name, 1.0) for id, name in names.items()}
+        self._open = set(names)
+        self._explained: set[str] = set()
+        self._found: dict[str, Document] = {}
+        self._out_of_reach = False
+
+    def follow(self) -> dict[str, Document]:
+        """Every media as it is in the end; one that was removed meanwhile is missing."""
+        while self._open:
+            try:
+                self._follow_events()
+            except errors.Unavailable as error:
+                self._complain(error)
+                self._sleep(POLL_SECONDS)
+            else:
+                self._look_at(set(self._open))
+        return self._found
+
+    def _follow_events(self) -> None:
+        only = next(iter(self._open)) if len(self._open) == 1 else None
+        with self._api.stream("/events", silence_seconds=SILENCE_SECONDS, media_id=only) as lines:
+            # Now, since whatever changes after this will be told.
+            self._look_at(set(self._open))
+            looked_at = time.monotonic()
+            for media_id, type in _events(lines):
+                if not self._open:
+                    return
+                soon = type.endswith(".progress") and time.monotonic() - looked_at < LOOK_SECONDS
+                if media_id is None:
+                    self._look_at(set(self._open))
+                    self._explain()
+                elif media_id in self._open and not soon:
+                    self._look_at({media_id})
+                    looked_at = time.monotonic()
+                if not self._open:
+                    return
+
+    def _look_at(self, ids: set[str]) -> None:
+        for id in ids:
+            try:
+                media = self._api.get(f"/media/{id}")
+            except errors.NotFound:
+                self._found.pop(id, None)
+                self._end(id, "it was removed")
+                continue
+            self._out_of_reach = False
+            self._found[id] = media
+            self._tasks[id].at(*_progress(media))
+            if media["status"] not in OPEN and media["transcript_status"] not in OPEN:
+                self._end(id)
+
+    def _end(self, id: str, said: str = "") -> None:
+        self._open.discard(id)
+        if said:
+            self._tasks[id].say(said)
+        self._tasks[id].end()
+
+    def _explain(self) -> None:
+        """What has waited for a while waits for a reason."""
+        for id in sorted(self._open - self._explained):
+            jobs = self._found[id]["jobs"]
+            if jobs and all(job["state"] in WAITING for job in jobs):
+                self._explained.add(id)
+                why = self._api.get(f"/jobs/{jobs[0]['id']}/why")
+                for reason in why["reasons"]:
+                    self._tasks[id].say(f"{jobs[0]['kind']}: {reason['sentence']}")
+
+    def _complain(self, error: errors.RushesError) -> None:
+        """Once for each time that it is away."""
+        if not self._out_of_reach:
+            self._out_of_reach = True
+            next(iter(self._tasks.values())).say(f"{error.message}; trying again")
+
+
+def _events(lines: Iterator[str]) -> Iterator[tuple[str | None, str]]:
+    """The media and the type of each event; no media for a mere sign of life."""
+    type = ""
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if line.startswith(":"):
+            yield None, ""
+        elif name == "event":
+            type = value
+        elif name == "data":
+            said: dict[str, Any] = json.loads(value)
+            yield said.get("media_id"), type
+
+
+def _progress(media: Document) -> tuple[float, str]:
+    """How far all of its work is, and what is being done."""
+    jobs = [job for job in media["jobs"] if job["state"] not in WAITING]
+    stages = ", ".join(f"{job['kind']}: {job['stage']}" for job in jobs if job["stage"])
+    if not media["jobs"]:
+        return 1.0, media["status"]
+    ended = [s for s in (media["status"], media["transcript_status"]) if s in ("ready", "failed")]
+    shares = [job["progress"] for job in media["jobs"]] + [1.0] * len(ended)
+    return sum(shares) / len(shares), stages or jobs[0]["kind"] if jobs else "waiting"

@@ -1,0 +1,134 @@
+"""Progress on stderr: bars on a terminal, now and then a line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from rushes.cli import output
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+LINE_SECONDS = 10.0
+NAME_WIDTH = 40
+
+
+class Task(Protocol):
+    """One bar."""
+
+    def at(self, done: float, stage: str = "") -> None: ...
+
+    def say(self, line: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Meter(Protocol):
+    def task(self, name: str, total: float) -> Task: ...
+
+
+@contextmanager
+def bytes_sent() -> Iterator[Meter]:
+    """Totals are bytes; tells speed and time left."""
+    if not sys.stderr.isatty():
+        yield _Lines(of_bytes=True)
+        return
+    from rich import progress
+
+    columns = (
+        progress.BarColumn(bar_width=None),
+        progress.TaskProgressColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    with _bars(*columns) as bars:
+        yield _Bars(bars)
+
+
+@contextmanager
+def work_done() -> Iterator[Meter]:
+    """Totals are 1; tells the stage."""
+    if not sys.stderr.isatty():
+        yield _Lines(of_bytes=False)
+        return
+    from rich import progress
+
+    columns = (
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TextColumn("{task.fields[stage]}", markup=False),
+    )
+    with _bars(*columns) as bars:
+        yield _Bars(bars)
+
+
+def _bars(*columns: ProgressColumn) -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
+
+    name = TextColumn("{task.description}", markup=False)
+    return Progress(name, *columns, console=Console(stderr=True))
+
+
+class _Bars:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def task(self, name: str, total: float) -> Task:
+        shown = output.one_line(name)
+        if len(shown) > NAME_WIDTH:
+            shown = f"{shown[: NAME_WIDTH - 1]}…"
+        return _Bar(self._progress, self._progress.add_task(shown, total=total, stage=""), name)
+
+
+class _Bar:
+    def __init__(self, progress: Progress, id: TaskID, name: str) -> None:
+        self._progress = progress
+        self._id = id
+        self._name = name
+
+    def at(self, done: float, stage: str = "") -> None:
+        self._progress.update(self._id, completed=done, stage=output.one_line(stage))
+
+    def say(self, line: str) -> None:
+        said = output.one_line(f"{self._name}: {line}")
+        self._progress.console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        self._progress.stop_task(self._id)
+
+
+class _Lines:
+    def __init__(self, *, of_bytes: bool) -> None:
+        self._of_bytes = of_bytes
+
+    def task(self, name: str, total: float) -> Task:
+        line = _Line(name, total)
+        line.say(f"sending {output.size(total)}" if self._of_bytes else "waiting")
+        return line
+
+
+class _Line:
+    def __init__(self, name: str, total: float) -> None:
+        self._name = name
+        self._total = total
+        self._said_at = time.monotonic()
+        self._stage = ""
+
+    def at(self, done: float, stage: str = "") -> None:
+        now = time.monotonic()
+        if now - self._said_at > LINE_SECONDS or stage != self._stage:
+            self._said_at, self._stage = now, stage
+            share = f"{done / self._total:.0%}" if self._total else ""
+            self.say(f"{share} {stage}".strip())
+
+    def say(self, line: str) -> None:
+        output.note(f"{self._name}: {line}")
+
+    def end(self) -> None:
+        pass

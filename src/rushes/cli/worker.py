@@ -1,0 +1,221 @@
+"""`rushes worker`: work for a server, over HTTP alone, until told to leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import cyclopts
+import msgspec
+
+from rushes import config, errors
+from rushes.cli import client
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rushes.worker.loop import Handler, Worker
+
+KEY_FILE = "worker.key"
+# A handler that listens has ended by then; what others still hold is given back over their heads.
+STOP_SECONDS = 0.7
+# A server that is away cannot take anything back.
+GIVE_BACK_SECONDS = 3.0
+
+Server = Annotated[str | None, cyclopts.Parameter(help="The server, instead of RUSHES_SERVER.")]
+Key = Annotated[str | None, cyclopts.Parameter(help="Its key, better set as RUSHES_WORKER_KEY.")]
+Join = Annotated[
+    str | None, cyclopts.Parameter(help="A code of 'rushes workers invite'; the key is kept.")
+]
+Name = Annotated[str | None, cyclopts.Parameter(help="The name to join with; this host's if not.")]
+Kinds = Annotated[str | None, cyclopts.Parameter(help="Only these kinds, separated by commas.")]
+Handlers = Annotated[
+    str | None, cyclopts.Parameter(help="Modules with job kinds, instead of RUSHES_HANDLERS.")
+]
+Capabilities = Annotated[
+    list[str] | None,
+    cyclopts.Parameter(
+        name="--capability", negative="", help="A word that jobs may need; can be said repeatedly."
+    ),
+]
+
+
+def run(
+    *,
+    server: Server = None,
+    key: Key = None,
+    join: Join = None,
+    name: Name = None,
+    kinds: Kinds = None,
+    handlers: Handlers = None,
+    capability: Capabilities = None,
+) -> None:
+    """Work for a server until Ctrl-C or SIGTERM; what is in hand is then given back at once."""
+    settings = config.load()
+    from rushes import handlers as registered
+    from rushes import logs
+
+    logs.configure(settings.log_format)
+    modules = settings.handlers if handlers is None else handlers
+    table = _chosen(registered.table(modules), kinds)
+    access = _Access.find(settings, server, key, join, name)
+    _work(settings, access, table, capability or [])
+
+
+class _Access(msgspec.Struct, frozen=True):
+    """Where to work, and the proof of being allowed to."""
+
+    server: str
+    key: str
+
+    @classmethod
+    def find(
+        cls,
+        settings: config.Settings,
+        server: str | None,
+        key: str | None,
+        join: str | None,
+        name: str | None,
+    ) -> _Access:
+        path = settings.data_dir / KEY_FILE
+        kept = cls._kept(path)
+        key = key or settings.worker_key
+        here = client.address_of_server_here(settings)
+        server = server or settings.server or (kept and kept.server) or (here and here["url"])
+        if not server:
+            raise errors.Invalid("say which server to work for: --server URL, or RUSHES_SERVER")
+        server = server.rstrip("/")
+        if join:
+            return cls._joined(path, server, join, name or socket.gethostname())
+        if key:
+            return cls(server, key)
+        if kept is None:
+            raise errors.Invalid(
+                "this worker has no key: 'rushes workers invite' at the server prints the command"
+                " to join with, 'rushes workers register' makes a key for RUSHES_WORKER_KEY"
+            )
+        if kept.server != server:
+            raise errors.Invalid(
+                f"the key that is kept here is for {kept.server}: to work for {server}, --join"
+                " with a code from there, or give its --key"
+            )
+        return kept
+
+    @classmethod
+    def _kept(cls, path: Path) -> _Access | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise errors.BadSetting(f"{path} cannot be read; remove it and join again") from error
+
+    @classmethod
+    def _joined(cls, path: Path, server: str, code: str, name: str) -> _Access:
+        from rushes.worker import remote
+
+        # Before the code is used up.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _, key = remote.join(server, code, name)
+        draft = path.with_suffix(".new")
+        with open(draft, "w", opener=_private) as file:
+            json.dump({"server": server, "key": key}, file)
+        draft.replace(path)
+        return cls(server, key)
+
+
+def _chosen(table: Mapping[str, Handler], kinds: str | None) -> Mapping[str, Handler]:
+    wanted = [each.strip() for each in (kinds or "").split(",") if each.strip()]
+    if not table:
+        raise errors.Invalid(
+            "this worker has no handlers: name the modules that have them with --handlers or"
+            " RUSHES_HANDLERS"
+        )
+    unknown = [kind for kind in wanted if kind not in table]
+    if unknown:
+        raise errors.Invalid(
+            f"this worker has no handlers for {', '.join(unknown)}; it has them for"
+            f" {', '.join(sorted(table))}"
+        )
+    return {kind: table[kind] for kind in wanted} if wanted else table
+
+
+def _work(
+    settings: config.Settings,
+    access: _Access,
+    table: Mapping[str, Handler],
+    capabilities: list[str],
+) -> None:
+    import logging
+
+    from rushes import protocol
+    from rushes.worker import capabilities as offers
+    from rushes.worker.loop import Worker
+    from rushes.worker.remote import Remote
+
+    hello = protocol.Hello(
+        kinds=sorted(table),
+        capabilities=offers.proved(capabilities),
+        metadata=offers.described(),
+    )
+    worker = Worker(
+        Remote(access.server, access.key),
+        table,
+        hello=hello,
+        heartbeat_seconds=settings.heartbeat_interval,
+        scratch_root=settings.data_dir / "scratch",
+    )
+    log = logging.getLogger("rushes.worker")
+    log.info("working for %s: %s", access.server, ", ".join(sorted(table)))
+    _run_until_asked_to_leave(worker)
+    log.info("left")
+
+
+def _run_until_asked_to_leave(worker: Worker) -> None:
+    """Raises what ended the worker, if it was not a signal; a second signal ends the process."""
+    asked: list[int] = []
+    ended: list[errors.RushesError] = []
+
+    def ask(number: int, frame: object) -> None:
+        # Nothing that takes a lock: this may interrupt whoever holds it.
+        asked.append(number)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+
+    def work() -> None:
+        try:
+            worker.run()
+        except errors.RushesError as error:
+            ended.append(error)
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, ask)
+    thread = threading.Thread(target=work, name="worker", daemon=True)
+    thread.start()
+    while thread.is_alive() and not asked:
+        thread.join(0.1)
+    worker.stop()
+    thread.join(STOP_SECONDS)
+    giving_back = threading.Thread(target=worker.abandon, daemon=True)
+    giving_back.start()
+    giving_back.join(GIVE_BACK_SECONDS)
+    if ended and not asked:
+        raise _explained(ended[0])
+
+
+def _explained(error: errors.RushesError) -> errors.RushesError:
+    if isinstance(error, errors.Unauthorized):
+        return errors.Unauthorized(
+            "the server does not accept this worker's key (any more): join again with a code of"
+            " 'rushes workers invite'"
+        )
+    return error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,76 @@
+"""Short ways for tests to put media, jobs and published versions into a running server."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from running import Running
+from rushes import ids
+from rushes.db.database import Tx
+from rushes.fleet import store as fleet
+from rushes.jobs.job import NewJob
+from rushes.jobs.queue import Claimant
+from rushes.media import library
+from rushes.media.media import NewMedia
+from rushes.protocol import Claim, Completion, Hello
+
+SOURCE = b"the source itself"
+
+
+def user_id(client: Any) -> str:
+    return str(client.get("/session").json()["id"])
+
+
+def add(running: Running, owner: str, title: str = "Holiday", content: bytes = SOURCE) -> str:
+    """A media with its first jobs, as an upload leaves it."""
+    key = f"sources/{ids.new('upl')}"
+    running.rushes.storage.put(key, content)
+    new = NewMedia(
+        user_id=owner,
+        title=title,
+        file_name="holiday.mov",
+        size_bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        source_key=key,
+    )
+    return running.rushes.db.run(lambda tx: library.add(tx, running.rushes.queue, new))
+
+
+def enqueue(running: Running, owner: str, kind: str = "demo", **options: Any) -> str:
+    def put(tx: Tx) -> str:
+        new = NewJob(kind=kind, user_id=owner, **options)
+        return running.rushes.queue.enqueue(tx, new).id
+
+    return running.rushes.db.run(put)
+
+
+def worker(running: Running, *kinds: str) -> Claimant:
+    """Registered with the server, but played by the test."""
+    me = Claimant(id=ids.new("wrk"), name="test", kinds=kinds)
+    running.rushes.db.run(lambda tx: fleet.register(tx, me.id, me.name))
+    running.rushes.dispatch.hello(me.id, Hello(kinds=list(kinds)))
+    return me
+
+
+def claim(running: Running, kind: str) -> Claim:
+    [assignment] = running.rushes.dispatch.claim(worker(running, kind), 1)
+    return assignment.claim
+
+
+def publish(running: Running, media_id: str, files: dict[str, bytes]) -> Claim:
+    """Run the media's transcode job (or a new one) to its end with these files."""
+    rushes = running.rushes
+    live = [job for job in rushes.jobs(media_id=media_id, kind="transcode") if not _ended(job)]
+    if not live:
+        enqueue(running, "", "transcode", media_id=media_id)
+    held = claim(running, "transcode")
+    for name, content in files.items():
+        sha256 = hashlib.sha256(content).hexdigest()
+        rushes.dispatch.put_artifact(held, name, content, sha256)
+    rushes.dispatch.complete(Completion(held))
+    return held
+
+
+def _ended(job: Any) -> bool:
+    return job.state in ("completed", "failed", "canceled")

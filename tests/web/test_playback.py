@@ -1,0 +1,87 @@
+"""Watching: whole files and parts of them, from files and from S3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from running import Running
+from web import library
+
+SEGMENT = bytes(range(256)) * 4096
+
+
+@pytest.fixture
+def stored(storage_url: str, serve: Callable[..., Running]) -> Running:
+    return serve(storage_url=storage_url)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "part"),
+    [
+        (None, 200, slice(None)),
+        ("bytes=0-", 206, slice(None)),
+        ("bytes=0-0", 206, slice(0, 1)),
+        ("bytes=100-199", 206, slice(100, 200)),
+        ("bytes=-300", 206, slice(-300, None)),
+        ("bytes=1000000-99999999999", 206, slice(1000000, None)),
+        ("bytes=99999999-", 416, slice(0, 0)),
+        ("bytes=-0", 416, slice(0, 0)),
+        ("bytes=5-2", 416, slice(0, 0)),
+        ("bytes=0-1,5-6", 200, slice(None)),
+        ("bytes=--5", 200, slice(None)),
+        ("lines=1-2", 200, slice(None)),
+    ],
+)
+def test_parts(stored: Running, asked: str | None, status: int, part: slice) -> None:
+    with stored.client() as admin:
+        media_id = library.add(stored, library.user_id(admin))
+        library.publish(stored, media_id, {"720p/seg_1.m4s": SEGMENT})
+        headers = {"Range": asked} if asked else {}
+        answer = admin.get(f"/media/{media_id}/stream/720p/seg_1.m4s", headers=headers)
+        assert answer.status_code == status
+        if status != 416:
+            assert answer.content == SEGMENT[part]
+            assert answer.headers["content-length"] == str(len(SEGMENT[part]))
+            assert answer.headers["content-type"] == "video/iso.segment"
+        if status == 206:
+            first = (part.start or 0) % len(SEGMENT)
+            last = first + len(SEGMENT[part]) - 1
+            assert answer.headers["content-range"] == f"bytes {first}-{last}/{len(SEGMENT)}"
+        if status == 416:
+            assert answer.headers["content-range"] == f"bytes */{len(SEGMENT)}"
+
+
+def test_what_never_changes_is_kept_and_what_may_change_is_asked_for_again(
+    server: Running,
+) -> None:
+    with server.client() as admin:
+        media_id = library.add(server, library.user_id(admin))
+        library.publish(server, media_id, {"master.m3u8": b"one", "a.m4s": SEGMENT})
+        base = f"/media/{media_id}/stream"
+        segment = admin.get(f"{base}/a.m4s")
+        assert "immutable" in segment.headers["cache-control"]
+        tag = segment.headers["etag"]
+        assert admin.get(f"{base}/a.m4s", headers={"If-None-Match": tag}).status_code == 304
+        part = {"Range": "bytes=0-9", "If-Range": tag}
+        assert admin.get(f"{base}/a.m4s", headers=part).status_code == 206
+        other = {"Range": "bytes=0-9", "If-Range": '"other"'}
+        assert admin.get(f"{base}/a.m4s", headers=other).content == SEGMENT
+        playlist = admin.get(f"{base}/master.m3u8")
+        assert playlist.headers["cache-control"] == "no-cache"
+        head = admin.head(f"{base}/a.m4s")
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(SEGMENT))
+        library.publish(server, media_id, {"master.m3u8": b"two"})
+        assert admin.get(f"{base}/master.m3u8").content == b"two"
+        assert admin.get(f"{base}/a.m4s").status_code == 404
+
+
+def test_the_source_can_be_downloaded_again(stored: Running) -> None:
+    with stored.client() as admin:
+        media_id = library.add(stored, library.user_id(admin), content=SEGMENT)
+        answer = admin.get(f"/media/{media_id}/source")
+        assert answer.content == SEGMENT
+        assert answer.headers["content-disposition"].startswith('attachment; filename="holiday.mov')
+        assert "sandbox" in answer.headers["content-security-policy"]

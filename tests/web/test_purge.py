@@ -1,0 +1,118 @@
+"""Bytes go when nobody needs them any more, and not a moment before."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+
+import pytest
+
+from running import Running
+from rushes.media import purge
+from rushes.worker.context import JobContext
+from web import library
+
+
+@pytest.fixture
+def quiet(storage_url: str, serve: Callable[..., Running]) -> Running:
+    """Its chores do nothing by themselves; everything is due at once."""
+    return serve(storage_url=storage_url, purge_grace=0, sweep_interval=60.0)
+
+
+def keys(running: Running) -> set[str]:
+    storage = running.rushes.storage
+    return {entry.key for folder in purge.FOLDERS for entry in storage.list(folder)}
+
+
+def plan_and_run(running: Running, *, partial: bool = True) -> None:
+    rushes = running.rushes
+    rushes.db.run(lambda tx: purge.plan(tx, rushes.queue, grace_ms=0, cleanup_partial=partial))
+    run_house(running)
+
+
+def run_house(running: Running) -> None:
+    """What the server's house worker would do, here and now."""
+    handler = purge.Purge(running.rushes.db, running.rushes.storage, grace_ms=-60_000)
+    me = library.worker(running, "purge")
+    while found := running.rushes.dispatch.claim(me, 1):
+        [job] = found
+        context = JobContext(job, lambda _: None, coordinator=None)  # type: ignore[arg-type]
+        handler(context)
+        running.rushes.dispatch.fail(job.claim, "permanent", "done", "")
+
+
+def pause_house(running: Running) -> None:
+    with running.client() as admin:
+        for worker in admin.get("/workers").json()["items"]:
+            if "house" in worker["name"]:
+                admin.post(f"/workers/{worker['id']}/disable")
+
+
+def test_a_replaced_version_goes_and_the_current_one_stays(quiet: Running) -> None:
+    pause_house(quiet)
+    with quiet.client() as admin:
+        media_id = library.add(quiet, library.user_id(admin))
+        library.publish(quiet, media_id, {"a.txt": b"one", "b.txt": b"only then"})
+        library.publish(quiet, media_id, {"a.txt": b"two"})
+        assert len(keys(quiet)) == 4
+        plan_and_run(quiet)
+        assert len(keys(quiet)) == 2
+        assert admin.get(f"/media/{media_id}/stream/a.txt").content == b"two"
+        assert admin.get(f"/media/{media_id}/source").content == library.SOURCE
+
+
+def test_a_deleted_media_leaves_nothing_behind(quiet: Running) -> None:
+    pause_house(quiet)
+    with quiet.client() as admin:
+        media_id = library.add(quiet, library.user_id(admin))
+        kept = library.add(quiet, library.user_id(admin))
+        library.publish(quiet, media_id, {"a.txt": b"one"})
+        admin.delete(f"/media/{media_id}")
+        assert len(keys(quiet)) == 3
+        plan_and_run(quiet)
+        assert len(keys(quiet)) == 1
+        assert admin.get(f"/media/{kept}/source").content == library.SOURCE
+
+
+def test_what_a_job_left_is_kept_while_it_may_be_tried_again(quiet: Running) -> None:
+    pause_house(quiet)
+    dispatch = quiet.rushes.dispatch
+    with quiet.client() as admin:
+        library.add(quiet, library.user_id(admin))
+        held = library.claim(quiet, "transcode")
+        dispatch.put_artifact(held, "a.txt", b"", hashlib.sha256(b"").hexdigest())
+        dispatch.fail(held, "transient", "x", "x")
+        plan_and_run(quiet)
+        assert len(keys(quiet)) == 2
+        job_id = held.job_id
+        admin.post(f"/jobs/{job_id}/cancel")
+        plan_and_run(quiet, partial=False)
+        assert len(keys(quiet)) == 2
+        plan_and_run(quiet)
+        assert len(keys(quiet)) == 1
+
+
+def test_files_that_nothing_refers_to_are_found_and_removed(quiet: Running) -> None:
+    pause_house(quiet)
+    storage = quiet.rushes.storage
+    with quiet.client() as admin:
+        media_id = library.add(quiet, library.user_id(admin))
+        library.publish(quiet, media_id, {"a.txt": b"one"})
+        before = keys(quiet)
+        for orphan in ("media/med_x/ver_y/z.txt", "sources/upl_x", "staging/clm_x/put_y"):
+            storage.put(orphan, b"lost")
+        quiet.rushes.db.run(lambda tx: purge.plan_scan(tx, quiet.rushes.queue))
+        run_house(quiet)
+        assert keys(quiet) == before
+
+
+def test_the_server_does_it_by_itself(serve: Callable[..., Running]) -> None:
+    running = serve(purge_grace=0)
+    with running.client() as admin:
+        media_id = library.add(running, library.user_id(admin))
+        admin.delete(f"/media/{media_id}")
+        deadline = time.monotonic() + 20
+        while keys(running):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
