@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import scanner
 import services
 import world as worlds
 from running import Process, Running, settings_for
@@ -45,6 +46,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         _running.pop().stop()
     while _directory:
         _directory.pop().cleanup()
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks() -> Iterator[None]:
+    """No answer, event or line of a log has told a place on the disk, a key or a raw error."""
+    scanner.watch_logs()
+    yield
+    found = scanner.scanner.take()
+    assert not found, "\n".join(found)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

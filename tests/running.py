@@ -21,6 +21,7 @@ import httpx2
 from rushes import config, handlers, settings
 from rushes.serving import Server, listening
 from rushes.worker.loop import Handler
+from scanner import Watched, check_database, check_log_file, scanner
 
 ADMIN_TOKEN = "canary-admin-token-4f1d"
 ADMIN_SECRET = "canary-admin-secret-9b2e"
@@ -47,7 +48,9 @@ class Clients:
 
     def client(self, token: str | None = ADMIN_TOKEN, **options: Any) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        scanner.know([ADMIN_TOKEN, ADMIN_SECRET])
         return httpx2.Client(
+            transport=Watched(options.pop("transport", None)),
             base_url=options.pop("base_url", f"{self.url}/api/v1"),
             headers=headers,
             timeout=30,
@@ -96,7 +99,7 @@ class Running(Clients):
         self.url = self.site.base_url
         self._thread = threading.Thread(target=self.server.run_http, args=[sockets], daemon=True)
         self._thread.start()
-        wait_for_port(self.settings.port)
+        wait_for_server(self.settings.port)
         return self
 
     def stop(self) -> None:
@@ -107,6 +110,7 @@ class Running(Clients):
             if http is not None:
                 http.should_exit = True
             self._thread.join(20)
+            check_database(self.rushes.db)
             self.server.stop()
             self._listener.__exit__(None, None, None)
 
@@ -147,7 +151,7 @@ class Process(Clients):
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
             )
-        wait_for_port(self.port, self.process, self.log)
+        wait_for_server(self.port, self.process, self.log)
 
     def kill(self) -> None:
         self.process.kill()
@@ -162,6 +166,7 @@ class Process(Clients):
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(10)
+        check_log_file(self.log)
 
 
 def clean_environment() -> dict[str, str]:
@@ -192,13 +197,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for_port(
+def wait_for_server(
     port: int, process: subprocess.Popen[bytes] | None = None, log: Path | None = None
 ) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
+        with suppress(httpx2.HTTPError):
+            if httpx2.get(f"http://127.0.0.1:{port}/livez", timeout=1).is_success:
+                return
         if (process and process.poll() is not None) or time.monotonic() > deadline:
             raise AssertionError(f"no server: {log.read_text() if log else ''}")
         time.sleep(0.02)

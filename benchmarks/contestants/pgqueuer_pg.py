@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-import uvloop  # type: ignore[import-not-found]
+import uvloop
 from benchmarks.contestants.tally import WARM_UP, Latencies, Tally, wait_for_go
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
 from pgqueuer.adapters.drivers.psycopg import PsycopgDriver

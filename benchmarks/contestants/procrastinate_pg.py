@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import uvloop  # type: ignore[import-not-found]
+import uvloop
 from benchmarks.contestants.tally import WARM_UP, Latencies, Tally, wait_for_go
 from procrastinate import App, PsycopgConnector
 

@@ -11,7 +11,7 @@ import msgspec
 from benchmarks.contestants.tally import Latencies, Tally, send_paced
 
 from rushes import JobContext, NewJob, Rushes, config
-from rushes.protocol import Assignment, Claim, Coordinator
+from rushes.protocol import Assignment, Completion, Coordinator
 from rushes.worker.loop import Worker
 
 BATCH = 300
@@ -71,8 +71,8 @@ class UntilDrained:
             self._worker.stop()
         return taken
 
-    def complete(self, results: Sequence[tuple[Claim, Any]]) -> Mapping[str, str]:
-        answers = self._coordinator.complete(results)
+    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+        answers = self._coordinator.complete(completions)
         self._tally.add(len(answers))
         return answers
 

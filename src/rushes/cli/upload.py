@@ -112,7 +112,7 @@ def _collect(paths: Sequence[Path], recursive: bool) -> list[_File]:
                 else:
                     found.setdefault(inner.resolve(), _File(inner, False))
     if hidden:
-        output.note(f"left out {output.count(hidden, 'hidden file or folder')}")
+        output.note(f"left out hidden files and folders: {hidden}")
     if not found:
         raise errors.Invalid("there is nothing to send in there")
     return list(found.values())

@@ -85,11 +85,7 @@ class _Access(msgspec.Struct, frozen=True):
         path = settings.data_dir / KEY_FILE
         kept = cls._kept(path)
         key = key or settings.worker_key
-        here = client.address_of_server_here(settings)
-        server = server or settings.server or (kept and kept.server) or (here and here["url"])
-        if not server:
-            raise errors.Invalid("say which server to work for: --server URL, or RUSHES_SERVER")
-        server = server.rstrip("/")
+        server = _server(settings, server, kept)
         if join:
             return cls._joined(path, server, join, name or socket.gethostname())
         if key:
@@ -127,6 +123,16 @@ class _Access(msgspec.Struct, frozen=True):
             json.dump({"server": server, "key": key}, file)
         draft.replace(path)
         return cls(server, key)
+
+
+def _server(settings: config.Settings, named: str | None, kept: _Access | None) -> str:
+    if kept is not None and not (named or settings.server):
+        return kept.server
+    here = client.address_of_server_here(settings) or {}
+    server = named or settings.server or here.get("url")
+    if not server:
+        raise errors.Invalid("say which server to work for: --server URL, or RUSHES_SERVER")
+    return server.rstrip("/")
 
 
 def _chosen(table: Mapping[str, Handler], kinds: str | None) -> Mapping[str, Handler]:
@@ -204,8 +210,8 @@ def _run_until_asked_to_leave(worker: Worker) -> None:
     giving_back = threading.Thread(target=worker.abandon, daemon=True)
     giving_back.start()
     giving_back.join(GIVE_BACK_SECONDS)
-    if ended and not asked:
-        raise _explained(ended[0])
+    if not asked:
+        raise _explained(ended[0]) if ended else errors.RushesError("the worker has broken down")
 
 
 def _explained(error: errors.RushesError) -> errors.RushesError:
