@@ -11,7 +11,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check fmt lint types contracts mutants soak bench bench-queue bench-sse lock clean
+.PHONY: setup run test check fmt lint types contracts mutants soak bench bench-queue bench-sse bench-api lock clean
 
 setup: $(READY)
 
@@ -23,8 +23,7 @@ $(READY): requirements-dev.txt pyproject.toml
 	@touch $@
 
 run: $(READY)
-	$(BIN)/rushes migrate
-	$(BIN)/rushes doctor
+	$(BIN)/rushes serve
 
 test: check
 
@@ -55,10 +54,13 @@ mutants: $(READY)
 soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 
-bench: bench-queue bench-sse
+bench: bench-queue bench-sse bench-api
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
+
+bench-api: $(READY)
+	$(BIN)/python benchmarks/bench_api.py
 
 bench-sse: $(READY)
 	$(BIN)/python benchmarks/bench_sse.py

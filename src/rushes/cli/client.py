@@ -61,7 +61,7 @@ def _named(settings: config.Settings) -> Api | None:
     if settings.token:
         return Api(server, settings.token)
     if here is None or here["url"] != server:
-        raise errors.Unauthorized(NO_TOKEN)
+        raise errors.BadSetting(NO_TOKEN)
     return Api(server, here["token"])
 
 
@@ -89,4 +89,5 @@ def _inside(settings: config.Settings) -> Iterator[Api]:
     with inside.Inside(settings) as transport:
         token = settings.token or transport.token
         with Api("http://localhost", token, transport=transport) as api:
+            api.where = settings.base_url
             yield api

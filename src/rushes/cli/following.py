@@ -55,6 +55,7 @@ class Follower:
         with self._api.stream("/events", silence_seconds=SILENCE_SECONDS, media_id=only) as lines:
             # Now, since whatever changes after this will be told.
             self._look_at(set(self._open))
+            self._explain()
             looked_at = time.monotonic()
             for media_id, type in _events(lines):
                 if not self._open:
@@ -90,14 +91,13 @@ class Follower:
         self._tasks[id].end()
 
     def _explain(self) -> None:
-        """What has waited for a while waits for a reason."""
+        """Whoever waits in vain should know; once for each media."""
         for id in sorted(self._open - self._explained):
-            jobs = self._found[id]["jobs"]
-            if jobs and all(job["state"] in WAITING for job in jobs):
-                self._explained.add(id)
-                why = self._api.get(f"/jobs/{jobs[0]['id']}/why")
-                for reason in why["reasons"]:
-                    self._tasks[id].say(f"{jobs[0]['kind']}: {reason['sentence']}")
+            for job in self._found[id]["jobs"]:
+                if job["state"] == "queued":
+                    for reason in self._api.get(f"/jobs/{job['id']}/why")["reasons"]:
+                        self._explained.add(id)
+                        self._tasks[id].say(f"{job['kind']} waits. {reason['sentence']}")
 
     def _complain(self, error: errors.RushesError) -> None:
         """Once for each time that it is away."""

@@ -31,7 +31,7 @@ class Inside(httpx2.BaseTransport):
         self._site = serving.site(self._rushes)
         self._app = create_app(self._site)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     @property
@@ -61,6 +61,13 @@ class Inside(httpx2.BaseTransport):
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LEAVE_SECONDS)
         self._rushes.close()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        finally:
+            self._loop.close()
 
 
 class _Exchange(httpx2.SyncByteStream):

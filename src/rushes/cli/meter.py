@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 10.0
 NAME_WIDTH = 40
+# Those that have ended make room for the next.
+SHOWN = 12
 
 
 class Task(Protocol):
@@ -78,19 +80,39 @@ def _bars(*columns: ProgressColumn) -> Progress:
 class _Bars:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self._shown: set[TaskID] = set()
+        self._hidden: list[TaskID] = []
 
     def task(self, name: str, total: float) -> Task:
-        shown = output.one_line(name)
-        if len(shown) > NAME_WIDTH:
-            shown = f"{shown[: NAME_WIDTH - 1]}…"
-        return _Bar(self._progress, self._progress.add_task(shown, total=total, stage=""), name)
+        short = output.one_line(name)
+        if len(short) > NAME_WIDTH:
+            short = f"{short[: NAME_WIDTH - 1]}…"
+        id = self._progress.add_task(short, total=total, stage="", visible=False)
+        self._hidden.append(id)
+        self._show_next()
+        return _Bar(self._progress, id, name, self._ended)
+
+    def _ended(self, id: TaskID) -> None:
+        self._progress.update(id, visible=False)
+        self._shown.discard(id)
+        self._hidden = [each for each in self._hidden if each != id]
+        self._show_next()
+
+    def _show_next(self) -> None:
+        if self._hidden and len(self._shown) < SHOWN:
+            id = self._hidden.pop(0)
+            self._shown.add(id)
+            self._progress.update(id, visible=True)
 
 
 class _Bar:
-    def __init__(self, progress: Progress, id: TaskID, name: str) -> None:
+    def __init__(
+        self, progress: Progress, id: TaskID, name: str, ended: Callable[[TaskID], None]
+    ) -> None:
         self._progress = progress
         self._id = id
         self._name = name
+        self._ended = ended
 
     def at(self, done: float, stage: str = "") -> None:
         self._progress.update(self._id, completed=done, stage=output.one_line(stage))
@@ -100,7 +122,7 @@ class _Bar:
         self._progress.console.print(said, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
-        self._progress.stop_task(self._id)
+        self._ended(self._id)
 
 
 class _Lines:

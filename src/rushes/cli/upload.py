@@ -156,8 +156,8 @@ def _send_all(
 
 def _send(sender: Sender, file: _File, wishes: dict[str, str], bars: Meter) -> Result:
     result = Result(path=str(file.path))
+    task = bars.task(file.path.name, _size(file.path))
     try:
-        task = bars.task(file.path.name, file.path.stat().st_size)
         sent = sender.send(file.path, wishes, task)
     except OSError as error:
         result.status, result.error = FAILED_STATUS, error.strerror or str(error)
@@ -169,8 +169,15 @@ def _send(sender: Sender, file: _File, wishes: dict[str, str], bars: Meter) -> R
         result.status, result.error = FAILED_STATUS, error.message
     else:
         result.media_id, result.duplicate_of = sent.media_id, sent.duplicate_of
-        task.end()
+    task.end()
     return result
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _wait_for(api: Api, results: Sequence[Result]) -> None:

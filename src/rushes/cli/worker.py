@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -58,9 +59,7 @@ def run(
     """Work for a server until Ctrl-C or SIGTERM; what is in hand is then given back at once."""
     settings = config.load()
     from rushes import handlers as registered
-    from rushes import logs
 
-    logs.configure(settings.log_format)
     modules = settings.handlers if handlers is None else handlers
     table = _chosen(registered.table(modules), kinds)
     access = _Access.find(settings, server, key, join, name)
@@ -157,9 +156,7 @@ def _work(
     table: Mapping[str, Handler],
     capabilities: list[str],
 ) -> None:
-    import logging
-
-    from rushes import protocol
+    from rushes import logs, protocol
     from rushes.worker import capabilities as offers
     from rushes.worker.loop import Worker
     from rushes.worker.remote import Remote
@@ -176,10 +173,10 @@ def _work(
         heartbeat_seconds=settings.heartbeat_interval,
         scratch_root=settings.data_dir / "scratch",
     )
-    log = logging.getLogger("rushes.worker")
-    log.info("working for %s: %s", access.server, ", ".join(sorted(table)))
+    logs.configure(settings.log_format)
+    _log().info("working for %s: %s", access.server, ", ".join(sorted(table)))
     _run_until_asked_to_leave(worker)
-    log.info("left")
+    _log().info("left")
 
 
 def _run_until_asked_to_leave(worker: Worker) -> None:
@@ -203,24 +200,35 @@ def _run_until_asked_to_leave(worker: Worker) -> None:
         signal.signal(each, ask)
     thread = threading.Thread(target=work, name="worker", daemon=True)
     thread.start()
-    while thread.is_alive() and not asked:
+    # Waiting for work may take a while to end; whoever is refused need not wait for that.
+    while thread.is_alive() and not asked and worker.refused is None:
         thread.join(0.1)
+    if asked:
+        _log().info("asked to leave: giving back what is in hand")
+    _give_back(worker, thread)
+    if not asked:
+        raise _explained(ended[0] if ended else worker.refused)
+
+
+def _give_back(worker: Worker, thread: threading.Thread) -> None:
     worker.stop()
     thread.join(STOP_SECONDS)
     giving_back = threading.Thread(target=worker.abandon, daemon=True)
     giving_back.start()
     giving_back.join(GIVE_BACK_SECONDS)
-    if not asked:
-        raise _explained(ended[0]) if ended else errors.RushesError("the worker has broken down")
 
 
-def _explained(error: errors.RushesError) -> errors.RushesError:
+def _explained(error: errors.RushesError | None) -> errors.RushesError:
     if isinstance(error, errors.Unauthorized):
         return errors.Unauthorized(
             "the server does not accept this worker's key (any more): join again with a code of"
             " 'rushes workers invite'"
         )
-    return error
+    return error or errors.RushesError("the worker has broken down")
+
+
+def _log() -> logging.Logger:
+    return logging.getLogger("rushes.worker")
 
 
 def _private(path: str, flags: int) -> int:

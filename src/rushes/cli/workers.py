@@ -19,7 +19,11 @@ Name = Annotated[str, cyclopts.Parameter(help="What people will see.")]
 OptionalName = Annotated[
     str, cyclopts.Parameter(help="The worker's name; its host's if it is not said.")
 ]
-Prefix = Annotated[str, cyclopts.Parameter(help="How the key begins, as 'show' prints it.")]
+Prefix = Annotated[
+    str,
+    # Random letters, of which a hyphen is one.
+    cyclopts.Parameter(allow_leading_hyphen=True, help="How the key begins, as 'show' prints it."),
+]
 
 
 @app.command(name="ls")

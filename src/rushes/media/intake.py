@@ -227,10 +227,7 @@ class Writer:
 
     def write(self, data: bytes) -> None:
         """Refuses what is too much before any of it is written."""
-        end = self.end_bytes + len(data)
-        uploads.check_size(self._intake.limits, end)
-        if self.upload.length_bytes is not None and end > self.upload.length_bytes:
-            raise errors.TooLarge("this is more than the upload's length")
+        self.check_room(self.received_bytes + len(data))
         first = self.end_bytes == 0 and self.upload.concat is None
         if first and len(data) >= ENOUGH_TO_REFUSE_BYTES:
             sniff.identify(data)
@@ -238,6 +235,12 @@ class Writer:
             self._summed.update(data)
         self._sink.write(data)
         self.received_bytes += len(data)
+
+    def check_room(self, received_bytes: int) -> None:
+        end = self.upload.offset_bytes + received_bytes
+        uploads.check_size(self._intake.limits, end)
+        if self.upload.length_bytes is not None and end > self.upload.length_bytes:
+            raise errors.TooLarge("this is more than the upload's length")
 
     def flush(self) -> None:
         """Make durable and promise what was written; keeps the lease alive."""

@@ -16,7 +16,7 @@ from rushes.web.guard import BodyRefused
 
 # What a sender may go on sending while it finds out that it was refused.
 LINGER_BYTES = 64 * 2**20
-LINGER_SECONDS = 5.0
+LINGER_SECONDS = 2.0
 
 
 class Body:

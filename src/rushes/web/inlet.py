@@ -7,9 +7,10 @@ thread runs to its end, whatever becomes of the request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +25,8 @@ BATCH_BYTES = 2**20
 BATCH_SECONDS = 0.5
 # A sender who is silent for so long may be replaced by one who is not.
 SILENCE_SECONDS = 3.0
+# How soon the server's end is noticed.
+LOOK_SECONDS = 0.2
 
 # Their own: a disk that hangs must not take the threads of all other requests.
 _threads = ThreadPoolExecutor(32, thread_name_prefix="upload")
@@ -32,20 +35,50 @@ _threads = ThreadPoolExecutor(32, thread_name_prefix="upload")
 async def run(call: Callable[..., T], *args: Any, **named: Any) -> T:
     loop = asyncio.get_running_loop()
     running = loop.run_in_executor(_threads, partial(call, *args, **named))
+    await _ended([running])
+    return running.result()
+
+
+async def _ended(running: list[asyncio.Future[Any]]) -> None:
+    """Waits even if it is canceled meanwhile: what a thread does cannot be taken back."""
+    canceled = None
+    while any(not each.done() for each in running):
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError as error:
+            canceled = error
+    if canceled is not None:
+        raise canceled
+
+
+@asynccontextmanager
+async def until_stopping(stopping: threading.Event) -> AsyncIterator[None]:
+    """What is inside ends with Unavailable when the server leaves; what came so far is kept."""
+
+    async def watch() -> None:
+        while not stopping.is_set():  # noqa: ASYNC110  threads wait for the same event
+            await asyncio.sleep(LOOK_SECONDS)
+        limit.reschedule(0)
+
     try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
+        async with asyncio.timeout(None) as limit:
+            watching = asyncio.create_task(watch())
+            try:
+                yield
+            finally:
+                watching.cancel()
+    except TimeoutError:
+        raise errors.Unavailable("the server is stopping: go on in a moment") from None
 
 
 class Inlet:
     def __init__(self, writer: Writer) -> None:
-        self._writer = writer
+        self.writer = writer
         self._loop = asyncio.get_running_loop()
         self._batch: list[bytes] = []
         self._batch_bytes = 0
         self._batch_at = 0.0
+        self._came_bytes = 0
         self._writing: asyncio.Future[None] | None = None
         self._flushing: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
@@ -55,6 +88,8 @@ class Inlet:
 
     async def feed(self, chunk: bytes) -> None:
         self._heard = self._loop.time()
+        self._came_bytes += len(chunk)
+        self.writer.check_room(self._came_bytes)
         if not self._batch:
             self._batch_at = self._heard
         self._batch.append(chunk)
@@ -72,39 +107,40 @@ class Inlet:
 
     async def complete(self) -> Upload:
         await self.drain()
-        return await run(self._writer.complete)
+        return await run(self.writer.complete)
 
     async def leave(self, error: BaseException) -> None:
         """Keeps what came, if that is possible."""
         self._watch.cancel()
         async with self._turn:
             try:
-                if not isinstance(error, errors.RushesError):
+                if not isinstance(error, errors.Invalid | errors.Conflict):
                     await self._hand_over()
                 await self._settle()
             except errors.RushesError as other:
                 error = other
                 await self._wait()
-            await run(self._writer.leave, error)
+            await run(self.writer.leave, error)
 
     async def _hand_over(self) -> None:
         if self._paused and self._batch:
-            await run(self._writer.resume)
+            await run(self.writer.resume)
             self._paused = False
         if self._writing is not None:
-            await asyncio.shield(self._writing)
+            await _ended([self._writing])
+            self._writing.result()
         if self._batch:
             batch, self._batch, self._batch_bytes = self._batch, [], 0
             self._writing = self._start(self._write, batch)
         if self._flushing is not None and self._flushing.done():
             self._flushing.result()
             self._flushing = None
-        if self._flushing is None and self._writer.is_due:
-            self._flushing = self._start(self._writer.flush)
+        if self._flushing is None and self.writer.is_due:
+            self._flushing = self._start(self.writer.flush)
 
     def _write(self, batch: list[bytes]) -> None:
         # Joined here, not in the loop: one call to the disk and one to the hash are enough.
-        self._writer.write(batch[0] if len(batch) == 1 else b"".join(batch))
+        self.writer.write(batch[0] if len(batch) == 1 else b"".join(batch))
 
     def _start(self, call: Callable[..., None], *args: Any) -> asyncio.Future[None]:
         return self._loop.run_in_executor(_threads, call, *args)
@@ -119,8 +155,7 @@ class Inlet:
                 each.result()
 
     async def _wait(self) -> None:
-        if running := [each for each in (self._writing, self._flushing) if each is not None]:
-            await asyncio.wait(running)
+        await _ended([each for each in (self._writing, self._flushing) if each is not None])
 
     async def _watch_silence(self) -> None:
         while True:
@@ -137,4 +172,4 @@ class Inlet:
             await self._wait()
             # Before it is done: if this is canceled, it has to be taken back all the same.
             self._paused = True
-            await run(self._writer.pause)
+            await run(self.writer.pause)

@@ -21,7 +21,7 @@ from rushes.media.upload import Concat, Metadata, Upload
 from rushes.web import auth, idempotency, models, problems, tus, upload_docs, views
 from rushes.web.farewell import Body
 from rushes.web.forms import Form
-from rushes.web.inlet import Inlet, run
+from rushes.web.inlet import Inlet, run, until_stopping
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -247,10 +247,10 @@ async def override(upload_id: UploadId, request: Request, who: auth.User, site: 
 async def _receive(request: Request, site: Site, writer: Writer) -> Upload:
     inlet = Inlet(writer)
     try:
-        async for chunk in request.stream():
-            _refuse_if_leaving(site)
-            if chunk:
-                await inlet.feed(chunk)
+        async with until_stopping(site.stopping):
+            async for chunk in request.stream():
+                if chunk:
+                    await inlet.feed(chunk)
         return await inlet.complete()
     except BaseException as error:
         await inlet.leave(error)
@@ -318,26 +318,25 @@ async def receive_form(
     """A form's file becomes a media; `work` runs in the same transaction and makes the answer.
     Of a form that was sent twice with one key, the second file is thrown away."""
     form = Form(request.headers.get("content-type", ""), known)
-    inlet, writer = None, None
+    _refuse_if_leaving(site)
+    inlet = None
     try:
-        async for chunk in request.stream():
-            _refuse_if_leaving(site)
-            pieces = form.feed(chunk)
-            if form.has_file and writer is None:
-                writer = await _open(request, who, site, form)
-                inlet = Inlet(writer)
-            for piece in pieces:
-                assert inlet is not None
-                await inlet.feed(piece)
+        async with until_stopping(site.stopping):
+            async for chunk in request.stream():
+                pieces = form.feed(chunk)
+                if form.has_file and inlet is None:
+                    inlet = Inlet(await _open(request, who, site, form))
+                for piece in pieces:
+                    assert inlet is not None
+                    await inlet.feed(piece)
         form.check()
         assert inlet is not None
-        assert writer is not None
         await inlet.drain()
-        return await run(_finish, site, who, once, model, work, form, writer)
+        return await run(_finish, site, who, once, model, work, form, inlet.writer)
     except BaseException as error:
-        if inlet is not None and writer is not None:
+        if inlet is not None:
             await inlet.leave(error)
-            await run(site.intake.drop, writer.upload.id)
+            await run(site.intake.drop, inlet.writer.upload.id)
         raise
 
 

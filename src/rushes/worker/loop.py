@@ -84,10 +84,13 @@ class Worker:
         self._stopping = threading.Event()
         self._drained = False
         self._said_hello = False
+        # Set when the server does not know this worker any more, which ends it.
+        self.refused: errors.Unauthorized | None = None
         self._out_of_reach = False
 
     def run(self) -> None:
-        """Until `stop`. While an admin has drained or disabled this worker it claims nothing."""
+        """Until `stop`, or until the server refuses this worker: then Unauthorized. While an
+        admin has drained or disabled it, it claims nothing."""
         heart = threading.Thread(target=self._beat_until_stopped, daemon=True)
         with ThreadPoolExecutor(1, "rushes-reporter") as reporter:
             outages = 0
@@ -109,6 +112,8 @@ class Worker:
         self._stopping.set()
         if heart.ident is not None:
             heart.join(timeout=self._heartbeat_seconds)
+        if self.refused is not None:
+            raise self.refused
 
     def step(self, wait_seconds: float = 0) -> int:
         """Claim once, run what was claimed, report it; answers how many jobs that were."""
@@ -135,6 +140,10 @@ class Worker:
         sent_at = time.monotonic()
         try:
             pulse = self.coordinator.heartbeat([each.assignment.claim for each in held])
+        except errors.Unauthorized as error:
+            self.refused = error
+            self.stop()
+            return
         except errors.RushesError as error:
             self._missed(error)
             self._fence()

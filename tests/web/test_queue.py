@@ -1,0 +1,181 @@
+"""The queue for people over HTTP, and what they hear of it while it happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from running import Running, events_of
+from rushes.protocol import Completion
+from web import library
+
+
+def test_a_job_is_looked_at_explained_canceled_and_retried(either_server: Running) -> None:
+    with either_server.user() as ada:
+        job_id = library.enqueue(either_server, library.user_id(ada))
+        job = ada.get(f"/jobs/{job_id}").json()
+        assert (job["status"], job["state"], job["attempt"]) == ("queued", "queued", 0)
+        assert "claim_id" not in job
+        why = ada.get(f"/jobs/{job_id}/why").json()
+        assert why["position"] == 1
+        assert "worker" in why["reasons"][0]["sentence"]
+        assert ada.post(f"/jobs/{job_id}/cancel").json()["state"] == "canceled"
+        assert ada.post(f"/jobs/{job_id}/cancel").json()["state"] == "canceled"
+        again = ada.post(f"/jobs/{job_id}/retry")
+        assert again.status_code == 202
+        assert again.json()["retry_of"] == job_id
+        assert ada.post(f"/jobs/{job_id}/retry").json()["id"] == again.json()["id"]
+        assert ada.post(f"/jobs/{again.json()['id']}/retry").status_code == 409
+        held = library.claim(either_server, "demo")
+        either_server.rushes.dispatch.complete_plain([Completion(held)])
+        [execution] = ada.get(f"/jobs/{held.job_id}/executions").json()["items"]
+        assert (execution["outcome"], execution["worker_name"]) == ("succeeded", "test")
+        assert "claim_id" not in execution
+        assert ada.post(f"/jobs/{held.job_id}/cancel").status_code == 409
+
+
+def test_many_jobs_are_changed_by_a_filter_after_a_look(either_server: Running) -> None:
+    with either_server.user() as ada, either_server.user("bob") as bob:
+        mine = [library.enqueue(either_server, library.user_id(ada)) for _ in range(3)]
+        other = library.enqueue(either_server, library.user_id(ada), "other")
+        theirs = library.enqueue(either_server, library.user_id(bob))
+        action = {"action": "cancel", "filter": {"kind": "demo", "state": "queued"}}
+        look = ada.post("/jobs/actions", json={**action, "dry_run": True}).json()
+        assert (look["matched"], look["changed"]) == (3, 0)
+        done = ada.post("/jobs/actions", json=action).json()
+        assert sorted(done["ids"]) == sorted(mine)
+        assert ada.get(f"/jobs/{other}").json()["state"] == "queued"
+        assert bob.get(f"/jobs/{theirs}").json()["state"] == "queued"
+        retry = {"action": "retry", "filter": {"ids": [mine[0], theirs]}}
+        assert len(ada.post("/jobs/actions", json=retry).json()["ids"]) == 1
+
+
+def test_repeating_a_request_with_its_key_does_the_work_once(either_server: Running) -> None:
+    with either_server.user() as ada:
+        media_id = library.add(either_server, library.user_id(ada))
+        library.publish(either_server, media_id, {"a.txt": b"a"})
+        key = {"Idempotency-Key": "one"}
+        path = f"/media/{media_id}/retranscode"
+        first = ada.post(path, json={}, headers=key)
+        ada.post(f"/jobs/{first.json()['id']}/cancel")
+        assert ada.post(path, json={}, headers=key).json() == first.json()
+        other = ada.post(path, json={"profile": "x"}, headers=key)
+        assert (other.status_code, other.json()["errors"][0]["field"]) == (422, "Idempotency-Key")
+        assert ada.post(path, json={}).json()["id"] != first.json()["id"]
+
+
+def test_a_paused_queue_gives_nothing_out(server: Running) -> None:
+    with server.client() as admin, server.user() as ada:
+        library.enqueue(server, library.user_id(ada))
+        assert ada.post("/queue/pause", json={}).status_code == 403
+        assert admin.post("/queue/pause", json={"kind": "demo"}).json() == {"paused": ["demo"]}
+        worker = library.worker(server, "demo")
+        assert server.rushes.dispatch.claim(worker, 1) == []
+        assert admin.get("/queue/stats").json()["paused"] == ["demo"]
+        admin.post("/queue/resume", json={"kind": "demo"})
+        assert len(server.rushes.dispatch.claim(worker, 1)) == 1
+
+
+def test_events_are_heard_filtered_and_resumed(either_server: Running) -> None:
+    with either_server.user() as ada, either_server.user("bob") as bob:
+        owner, stranger = library.user_id(ada), library.user_id(bob)
+        with ada.stream("GET", "/events") as stream:
+            frames = events_of(stream)
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            library.add(either_server, stranger)
+            media_id = library.add(either_server, owner)
+            heard = [next(frames) for _ in range(3)]
+        types = sorted(each[1] for each in heard)
+        assert types == ["media.created", "transcode.queued", "transcription.queued"]
+        assert {each[2]["media_id"] for each in heard} == {media_id}
+        last = heard[0][0]
+        ada.patch(f"/media/{media_id}", json={"title": "New"})
+        wanted = {"types": "media.*", "media_id": media_id}
+        with ada.stream("GET", "/events", params=wanted, headers={"Last-Event-ID": last}) as more:
+            kinds = []
+            for _, type, _ in events_of(more):
+                kinds.append(type)
+                if type == "media.updated":
+                    break
+        assert set(kinds) <= {"media.created", "media.updated"}
+
+
+def test_a_log_is_followed_until_the_job_ends(server: Running) -> None:
+    dispatch = server.rushes.dispatch
+    with server.client() as admin:
+        job_id = library.enqueue(server, "")
+        me = library.worker(server, "demo")
+        [assignment] = dispatch.claim(me, 1)
+        dispatch.log(me.id, assignment.claim, ["first"])
+        with admin.stream("GET", f"/jobs/{job_id}/logs?follow=true") as stream:
+            lines = stream.iter_lines()
+            assert next(lines).endswith(" first")
+            dispatch.log(me.id, assignment.claim, ["second"])
+            assert next(lines).endswith(" second")
+            dispatch.complete_plain([Completion(assignment.claim)])
+            assert list(lines) == []
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]], threading.Event]]:
+    got: list[tuple[dict[str, str], bytes]] = []
+    came = threading.Event()
+
+    class Receive(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            got.append(({k.lower(): v for k, v in self.headers.items()}, body))
+            self.send_response(200)
+            self.end_headers()
+            came.set()
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Receive)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/hook", got, came
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_webhook_hears_of_events_with_a_signature(serve: Any, receiver: Any) -> None:
+    url, got, came = receiver
+    running = serve(webhook_private_targets=True)
+    with running.user() as ada:
+        made = ada.post("/webhooks", json={"url": url, "types": ["media.created"]}).json()
+        assert made["secret"].startswith("whsec_")
+        assert ada.get(f"/webhooks/{made['id']}").json()["secret"] is None
+        media_id = library.add(running, library.user_id(ada))
+        assert came.wait(30)
+        headers, body = got[0]
+        told = Webhook(made["secret"]).verify(body, headers)
+        assert told["type"] == "media.created"
+        assert told["data"]["media_id"] == media_id
+        came.clear()
+        assert ada.post(f"/webhooks/{made['id']}/test").status_code == 202
+        assert came.wait(30)
+        deliveries = ada.get(f"/webhooks/{made['id']}/deliveries").json()["items"]
+        assert [each["type"] for each in deliveries] == ["webhook.test", "media.created"]
+        path = f"/webhooks/{made['id']}/deliveries/{deliveries[1]['id']}/redeliver"
+        came.clear()
+        assert ada.post(path).status_code == 202
+        assert came.wait(30)
+        assert got[-1][1] == body
+        with running.user("bob") as bob:
+            assert bob.get(f"/webhooks/{made['id']}").status_code == 404
+            assert bob.get("/webhooks").json()["items"] == []
+
+
+def test_a_webhook_to_a_private_address_is_refused(server: Running) -> None:
+    with server.user() as ada:
+        answer = ada.post("/webhooks", json={"url": "http://127.0.0.1:1/x", "types": ["*"]})
+        assert answer.status_code == 422
+        assert ada.get("/webhooks/whk_alerts").status_code == 404
