@@ -11,7 +11,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check fmt lint types contracts mutants soak bench bench-queue bench-sse bench-api lock clean
+.PHONY: setup run test check fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api lock clean
 
 setup: $(READY)
 
@@ -54,13 +54,16 @@ mutants: $(READY)
 soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 
-bench: bench-queue bench-sse bench-api
+bench: bench-queue bench-sse bench-api bench-upload
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
 
 bench-api: $(READY)
 	$(BIN)/python benchmarks/bench_api.py
+
+bench-upload: $(READY)
+	$(BIN)/python benchmarks/bench_upload.py
 
 bench-sse: $(READY)
 	$(BIN)/python benchmarks/bench_sse.py

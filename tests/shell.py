@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from running import clean_environment
 from rushes import cli
+
+WAIT_SECONDS = 60
 
 
 class Shell:
@@ -33,6 +42,9 @@ class Shell:
         for name in names:
             self._monkeypatch.delenv(f"RUSHES_{name.upper()}", raising=False)
 
+    def is_set(self, name: str) -> bool:
+        return f"RUSHES_{name.upper()}" in os.environ
+
     def run(self, *arguments: str | Path) -> int:
         self._capsys.readouterr()
         code = cli.main([str(each) for each in arguments])
@@ -45,3 +57,52 @@ class Shell:
 
     def json(self, *arguments: str | Path) -> Any:
         return json.loads(self.text(*arguments, "--json"))
+
+
+class Command:
+    """`rushes …` as a process of its own, which can be interrupted and killed."""
+
+    def __init__(self, directory: Path, *arguments: str | Path, **settings: Any) -> None:
+        given = {f"RUSHES_{name.upper()}": str(value) for name, value in settings.items()}
+        cache = {"XDG_CACHE_HOME": str(directory / "cache")}
+        self._errors = directory / f"stderr-{uuid.uuid4().hex}"
+        with self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rushes", *map(str, arguments)],
+                env={**clean_environment(), **cache, **given},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=directory,
+            )
+
+    @property
+    def err(self) -> str:
+        return self._errors.read_text()
+
+    def wait_for(self, words: str) -> None:
+        """Until it has said this on stderr."""
+        until(lambda: words in self.err or self.process.poll() is not None)
+        assert words in self.err, self.err
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        """The exit code; what it printed is then in `out`."""
+        out, _ = self.process.communicate(timeout=WAIT_SECONDS)
+        self.out = out.decode()
+        return self.process.returncode
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate(timeout=WAIT_SECONDS)
+
+
+def until(true: Callable[[], Any]) -> None:
+    """For real processes, whose pace nobody sets."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)

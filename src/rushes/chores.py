@@ -47,7 +47,7 @@ class Chores:
         if self._ticks % PRUNE_EVERY_TICKS == 0:
             self._db.run(lambda tx: events.prune(tx, keep_ms=self._retention_ms))
         for chore in self.also:
-            self._try(chore)
+            self.attempt(chore)
         self._ticks += 1
         return moved
 
@@ -70,7 +70,8 @@ class Chores:
                 log.exception("chores failed")
             self._stopping.wait(self._sweep_seconds * random.uniform(0.8, 1.2))
 
-    def _try(self, chore: Callable[[int], None]) -> None:
+    def attempt(self, chore: Callable[[int], None]) -> None:
+        """Whatever goes wrong, the others go on."""
         try:
             chore(self._ticks)
         except errors.Unavailable as error:

@@ -7,6 +7,7 @@ nothing more, give back what is held, end streams and connections, close.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -52,6 +53,7 @@ GRACE_SECONDS = 5
 BACKLOG = 2048
 # Messages are slow, and must hold up neither each other nor the purging.
 MESSENGERS = 2
+TELL_SECONDS = 0.5
 
 
 def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
@@ -78,6 +80,7 @@ class Server:
         self._crew: list[Worker] = []
         self._threads: list[threading.Thread] = []
         self._leaving = threading.Lock()
+        self._changed = threading.Event()
         self._left = False
         self.http: uvicorn.Server | None = None
 
@@ -94,6 +97,8 @@ class Server:
         ]
         self._start_workers()
         self._thread(self.rushes.chores.run, "chores")
+        self.rushes.db.on_commit.append(self._changed.set)
+        self._thread(self._tell_soon, "fan-out")
 
     def greeting(self) -> Iterator[str]:
         yield f"Rushes is running at {self.site.base_url}"
@@ -180,7 +185,7 @@ class Server:
             self.rushes.db,
             self.rushes.bell,
             # The same after a restart, so that the list of workers does not grow with each.
-            worker_id=f"wrk_server_{_tame(host)}_{_tame(name)}",
+            worker_id=f"wrk_server_{_fingerprint(host, self.settings.data_dir)}_{_tame(name)}",
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
         )
@@ -223,6 +228,21 @@ class Server:
     def _fan_out(self, tick: int) -> None:
         while self.rushes.db.run(lambda tx: fanout.fan_out(tx, self.rushes.queue, self.settings)):
             pass
+
+    def _tell_soon(self) -> None:
+        """Webhooks hear of a change within a second; without any, nothing is done here."""
+        while not self.site.stopping.wait(TELL_SECONDS):
+            if self._changed.is_set():
+                self.rushes.chores.attempt(self._tell)
+                # What it has written itself is no news.
+                self._changed.clear()
+
+    def _tell(self, tick: int) -> None:
+        with self.rushes.db.read() as tx:
+            if not (self.settings.alert_webhook_url or webhooks.any_enabled(tx)):
+                return
+        self.rushes.chores.number_events()
+        self._fan_out(tick)
 
     def _announce_workers(self, tick: int) -> None:
         offline_ms = int(self.settings.offline_threshold * 1000)
@@ -340,6 +360,11 @@ def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def _fingerprint(host: str, data_dir: Path) -> str:
+    """Of one server: two may share a host, but never a data directory."""
+    return hashlib.sha256(f"{host}\0{data_dir.absolute()}".encode()).hexdigest()[:12]
 
 
 def _tame(name: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from shell import Shell
+from shell import Command, Shell
 
 
 @pytest.fixture
@@ -21,3 +24,16 @@ def shell(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return Shell(capsys, monkeypatch, tmp_path / "here")
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
+    """Start a command as a process; settings by name."""
+    with ExitStack() as stack:
+
+        def start(*arguments: str | Path, **settings: Any) -> Command:
+            started = Command(tmp_path, *arguments, **settings)
+            stack.callback(started.end)
+            return started
+
+        yield start

@@ -162,7 +162,14 @@ def test_a_file_that_is_no_database_is_exit_3(shell: Shell) -> None:
 def test_doctor_finds_a_healthy_queue(migrated: Shell) -> None:
     assert migrated.run("doctor") == 0, migrated.out
     checks = [line.split()[:2] for line in migrated.out.splitlines()]
-    assert [name for _, name in checks] == ["settings", "sqlite", "database", "schema", "queue"]
+    assert [name for _, name in checks] == [
+        "settings",
+        "sqlite",
+        "database",
+        "schema",
+        "queue",
+        "storage",
+    ]
     assert "fail" not in [status for status, _ in checks]
     report = migrated.json("doctor", "--fix")
     assert report["healthy"] is True

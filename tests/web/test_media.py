@@ -95,7 +95,8 @@ def test_renaming_changes_the_title_and_nothing_else(server: Running) -> None:
 
 
 def test_a_share_link_works_without_signing_in_until_it_is_taken_back(server: Running) -> None:
-    with server.user() as ada, server.client(None, base_url=server.url) as anybody:
+    anybody = server.client(None, base_url=server.url, follow_redirects=True)
+    with server.user() as ada, anybody:
         media_id = library.add(server, library.user_id(ada), "<b>Party</b>")
         library.publish(server, media_id, {"master.m3u8": MASTER, "thumbnail.jpg": b"jpg"})
         link = ada.post(f"/media/{media_id}/share").json()["share_url"]

@@ -56,26 +56,48 @@ def test_parts(stored: Running, asked: str | None, status: int, part: slice) -> 
 def test_what_never_changes_is_kept_and_what_may_change_is_asked_for_again(
     server: Running,
 ) -> None:
-    with server.client() as admin:
+    with server.client(follow_redirects=True) as admin:
         media_id = library.add(server, library.user_id(admin))
         library.publish(server, media_id, {"master.m3u8": b"one", "a.m4s": SEGMENT})
         base = f"/media/{media_id}/stream"
         segment = admin.get(f"{base}/a.m4s")
-        assert "immutable" in segment.headers["cache-control"]
+        assert segment.headers["cache-control"] == "no-cache"
         tag = segment.headers["etag"]
         assert admin.get(f"{base}/a.m4s", headers={"If-None-Match": tag}).status_code == 304
         part = {"Range": "bytes=0-9", "If-Range": tag}
         assert admin.get(f"{base}/a.m4s", headers=part).status_code == 206
         other = {"Range": "bytes=0-9", "If-Range": '"other"'}
         assert admin.get(f"{base}/a.m4s", headers=other).content == SEGMENT
-        playlist = admin.get(f"{base}/master.m3u8")
-        assert playlist.headers["cache-control"] == "no-cache"
         head = admin.head(f"{base}/a.m4s")
         assert (head.status_code, head.content) == (200, b"")
         assert head.headers["content-length"] == str(len(SEGMENT))
+        playlist = admin.get(f"{base}/master.m3u8")
+        assert playlist.history[0].headers["cache-control"] == "no-cache"
+        for address in (playlist.url, playlist.url.join("a.m4s")):
+            assert "immutable" in admin.get(address).headers["cache-control"]
         library.publish(server, media_id, {"master.m3u8": b"two"})
         assert admin.get(f"{base}/master.m3u8").content == b"two"
         assert admin.get(f"{base}/a.m4s").status_code == 404
+
+
+def test_whoever_has_begun_with_a_version_goes_on_with_it(server: Running) -> None:
+    with server.client(follow_redirects=True) as admin:
+        media_id = library.add(server, library.user_id(admin))
+        names = ("master.m3u8", "720p/index.m3u8", "storyboard.vtt", "thumbnail.jpg")
+        for content in (b"one", b"two"):
+            library.publish(server, media_id, dict.fromkeys(names, content))
+            if content == b"one":
+                begun = [admin.get(f"/media/{media_id}/stream/{name}") for name in names[:2]]
+                begun.append(admin.get(f"/media/{media_id}/storyboard.vtt"))
+        assert [each.content for each in begun] == [b"one"] * 3
+        for each in begun:
+            assert admin.get(each.url).content == b"one"
+        for name in names:
+            assert admin.get(begun[0].url.join(name)).content == b"one"
+            assert admin.get(f"/media/{media_id}/stream/{name}").content == b"two"
+        other = library.add(server, library.user_id(admin))
+        stolen = str(begun[0].url).replace(media_id, other)
+        assert admin.get(stolen).status_code == 404
 
 
 def test_the_source_can_be_downloaded_again(stored: Running) -> None:

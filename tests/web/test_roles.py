@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 import scanner
@@ -171,7 +172,7 @@ def test_public_routes_are_open_to_all(cast: Cast, all_routes: list[Route]) -> N
     assert not wrong, "\n".join(wrong)
 
 
-def fresh(cast: Cast, who: str) -> object:
+def fresh(cast: Cast, who: str) -> httpx2.Client:
     """Without the cookies that signing in leaves behind."""
     client = cast.clients[who]
     client.cookies.clear()

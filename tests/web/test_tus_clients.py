@@ -116,6 +116,10 @@ def test_tuspy_goes_on_after_the_server_was_killed(
 # aiotus
 
 
+# Its HTTP library would like to be given something else than bytes.
+large_bodies = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+
+
 def run_async(work: Any) -> Any:
     async def limited() -> Any:
         async with asyncio.timeout(CLIENT_SECONDS):
@@ -124,6 +128,7 @@ def run_async(work: Any) -> Any:
     return asyncio.run(limited())
 
 
+@large_bodies
 def test_aiotus_uploads_a_file(server: Running, film: Path) -> None:
     with film.open("rb") as file:
         url = run_async(
@@ -140,6 +145,7 @@ def test_aiotus_uploads_a_file(server: Running, film: Path) -> None:
     assert kept == {"filename": film.name.encode(), "alone": None}
 
 
+@large_bodies
 def test_aiotus_uploads_parts_side_by_side(server: Running, film: Path, tmp_path: Path) -> None:
     data = film.read_bytes()
     parts = []
@@ -216,8 +222,12 @@ def run_javascript(javascript: Path, server: Running, film: Path, **options: Any
         {"uploadDataDuringCreation": True, "chunkSize": 5 * MIB},
         {"parallelUploads": 3},
         {"overridePatchMethod": True, "chunkSize": 5 * MIB},
+        {"uploadLengthDeferred": True},
     ],
-    ids=["plain", "chunks", "with-creation", "chunks-with-creation", "parallel", "post-only"],
+    ids=[
+        *("plain", "chunks", "with-creation", "chunks-with-creation", "parallel", "post-only"),
+        "deferred-length",
+    ],
 )
 def test_tus_js_client_uploads_a_file(
     javascript: Path, server: Running, film: Path, options: dict[str, Any]

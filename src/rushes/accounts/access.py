@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -66,6 +68,7 @@ def set_password(tx: Tx, user_id: str, password_hash: str, *, besides: str = "")
 
 def set_disabled(tx: Tx, user_id: str, disabled: bool) -> User:
     """Someone must be left to enable the others again."""
+    store.lock_admins(tx)
     user = _found(store.get_user(tx, user_id), user_id)
     store.disable_user(tx, user_id, disabled)
     if disabled:
@@ -76,6 +79,7 @@ def set_disabled(tx: Tx, user_id: str, disabled: bool) -> User:
 
 
 def change_user(tx: Tx, user_id: str, **values: Any) -> User:
+    store.lock_admins(tx)
     if values:
         store.change_user(tx, user_id, **values)
     if store.first_admin(tx) is None:
@@ -115,32 +119,41 @@ def _verify(password: str, hash: str | None) -> bool:
 
 def sign_in(db: Database, name: str, password: str, address: str) -> str:
     """The user's id. Raises Unauthorized whatever is wrong, TooMany after too many failures."""
-    name = name.strip().casefold()[:64]
-    throttle(db, address, name)
-    with db.read() as tx:
-        row = store.user_by_name(tx, name)
-    right = _verify(password[: account.PASSWORD_LENGTHS[1]], row["password_hash"] if row else None)
-    if row is None or not right or row["disabled_at"] is not None:
-        note_failure(db, address, name)
-        raise errors.Unauthorized("the name or the password is wrong")
+    name = account.folded_name(name)[:64]
+    with throttled(db, address, name):
+        with db.read() as tx:
+            row = store.user_by_name(tx, name)
+        kept = row["password_hash"] if row else None
+        right = _verify(password[: account.PASSWORD_LENGTHS[1]], kept)
+        if row is None or not right or row["disabled_at"] is not None:
+            raise errors.Unauthorized("the name or the password is wrong")
     db.run(lambda tx: store.forget_failures(tx, f"name:{name}|{address}"))
     return str(row["id"])
 
 
-def throttle(db: Database, address: str, name: str | None = None) -> None:
-    """Counted in the database, so that all servers agree; nobody is locked out for good."""
+@contextmanager
+def throttled(db: Database, address: str, name: str | None = None) -> Iterator[None]:
+    """Around a try to get in. Counted in the database, so that all servers agree; nobody is locked
+    out for good."""
+    # As a failure until it is none: many tries at the same time see each other.
+    tries = db.run(lambda tx: [store.add_failure(tx, each) for each in _subjects(address, name)])
+    has_failed = False
+    try:
+        _refuse_crowd(db, address, name)
+        yield
+    except errors.Unauthorized as error:
+        has_failed = not isinstance(error, errors.TooMany)
+        raise
+    finally:
+        if not has_failed:
+            db.run(lambda tx: store.drop_failures(tx, tries))
+
+
+def _refuse_crowd(db: Database, address: str, name: str | None) -> None:
     with db.read() as tx:
         for subject, limit in _subjects(address, name).items():
-            if store.count_failures(tx, subject, FAILURE_WINDOW_MS) >= limit:
+            if store.count_failures(tx, subject, FAILURE_WINDOW_MS) > limit:
                 raise errors.TooMany("too many failed tries: wait a quarter of an hour")
-
-
-def note_failure(db: Database, address: str, name: str | None = None) -> None:
-    def note(tx: Tx) -> None:
-        for subject in _subjects(address, name):
-            store.add_failure(tx, subject)
-
-    db.run(note)
 
 
 def _subjects(address: str, name: str | None) -> dict[str, int]:
@@ -204,7 +217,12 @@ def by_token(db: Database, text: str) -> Principal | None:
     if scope is Scope.ADMIN and role is not Role.ADMIN:
         scope = Scope.WRITE
     return Principal(
-        user_id=row["id"], name=row["name"], role=role, scope=scope, token_id=row["token_id"]
+        user_id=row["id"],
+        name=row["name"],
+        role=role,
+        scope=scope,
+        token_id=row["token_id"],
+        expires_at=row["expires_at"],
     )
 
 

@@ -84,6 +84,7 @@ class Principal:
     scope: Scope
     session_id: str | None = None
     token_id: str | None = None
+    expires_at: int | None = None
 
     @property
     def is_admin(self) -> bool:
@@ -95,12 +96,18 @@ class Principal:
 
     @property
     def sees(self) -> str | None:
-        """Whose things are visible: one user's, or everybody's (None)."""
-        return None if self.role is Role.ADMIN else self.user_id
+        """Whose things are visible: one user's, or everybody's (None). An admin's token that is
+        not for administration shows only the admin's own."""
+        return None if self.is_admin else self.user_id
+
+
+def folded_name(name: str) -> str:
+    """As names are kept and compared."""
+    return unicodedata.normalize("NFKC", name).strip().casefold()
 
 
 def tidy_name(name: str) -> str:
-    tidy = unicodedata.normalize("NFKC", name).strip().casefold()
+    tidy = folded_name(name)
     if not NAME.fullmatch(tidy):
         raise errors.BadField("name", "must be 1 to 64 letters, digits or . _ @ + -")
     return tidy

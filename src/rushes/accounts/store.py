@@ -49,6 +49,11 @@ def first_admin(tx: Tx) -> User | None:
     return User.from_row(row) if row else None
 
 
+def lock_admins(tx: Tx) -> None:
+    """Of two changes at the same time, the second sees what the first has left of them."""
+    tx.all("SELECT id FROM users WHERE role = 'admin' ORDER BY id {for_update}")
+
+
 def change_user(tx: Tx, id: str, **values: Any) -> bool:
     """`values` are columns of ours: role, password_hash, quota_bytes."""
     assert set(values) <= {"role", "password_hash", "quota_bytes"}
@@ -154,7 +159,7 @@ def token(tx: Tx, prefix: str) -> Row | None:
     return tx.one(
         """
         SELECT tokens.id AS token_id, tokens.hash, tokens.scopes, tokens.last_used_at,
-            {now} AS now, users.*
+            tokens.expires_at, {now} AS now, users.*
         FROM tokens JOIN users ON users.id = tokens.user_id
         WHERE tokens.prefix = :prefix AND tokens.revoked_at IS NULL
           AND (tokens.expires_at IS NULL OR tokens.expires_at > {now})
@@ -224,8 +229,19 @@ def count_failures(tx: Tx, subject: str, within_ms: int) -> int:
     return int(row["failures"]) if row else 0
 
 
-def add_failure(tx: Tx, subject: str) -> None:
-    tx.all("INSERT INTO signin_failures (subject, at) VALUES (:subject, {now})", subject=subject)
+def add_failure(tx: Tx, subject: str) -> int:
+    """Its number, to take it back by."""
+    row = tx.one(
+        "INSERT INTO signin_failures (subject, at) VALUES (:subject, {now}) RETURNING seq",
+        subject=subject,
+    )
+    assert row is not None
+    return int(row["seq"])
+
+
+def drop_failures(tx: Tx, numbers: list[int]) -> None:
+    given = [{"seq": number} for number in numbers]
+    tx.all("DELETE FROM signin_failures WHERE seq IN ({given:seq bigint})", given=given)
 
 
 def forget_failures(tx: Tx, subject: str) -> None:

@@ -88,6 +88,6 @@ def _inside(settings: config.Settings) -> Iterator[Api]:
 
     with inside.Inside(settings) as transport:
         token = settings.token or transport.token
-        with Api("http://localhost", token, transport=transport) as api:
+        with Api("http://localhost", token, transport=transport, trust_env=False) as api:
             api.where = settings.base_url
             yield api

@@ -63,6 +63,7 @@ def _checks(fix: bool) -> Iterator[Check]:
         yield from _check_database(settings, fix)
     except errors.RushesError as error:
         yield Check("fail", "database", _with_detail(error))
+    yield _check_storage(settings)
 
 
 def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
@@ -87,6 +88,26 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
         if fix:
             yield Check("ok", "fix", f"did all chores once; lost jobs found: {_fix(settings)}")
         yield from _check_queue(db, settings)
+
+
+def _check_storage(settings: config.Settings) -> Check:
+    from rushes.media import storage
+
+    place = settings.storage_url.partition("://")
+    if place[0] == "file" and not Path(place[2]).exists():
+        return Check("ok", "storage", "does not exist yet: it is made when the server starts")
+    try:
+        opened = storage.open(settings.storage_url)
+        opened.check()
+        free = opened.free_bytes()
+    except errors.RushesError as error:
+        return Check("fail", "storage", _with_detail(error))
+    if free is None:
+        return Check("ok", "storage", "takes, gives and removes a file")
+    if free < settings.min_free_space:
+        said = f"only {free / 1e9:.1f} GB are free: uploads are refused (RUSHES_MIN_FREE_SPACE)"
+        return Check("warn", "storage", said)
+    return Check("ok", "storage", f"takes, gives and removes a file; {free / 1e9:.1f} GB are free")
 
 
 def _check_sqlite_library() -> Check:

@@ -309,6 +309,19 @@ def artifact(tx: Tx, version_id: str, name: str) -> Row | None:
     )
 
 
+def published_artifact(tx: Tx, media_id: str, version_id: str, name: str) -> Row | None:
+    """Also of a version that was replaced: whoever watches it may go on until it is purged."""
+    return tx.one(
+        """
+        SELECT artifacts.* FROM artifacts JOIN versions ON versions.id = version_id
+        WHERE version_id = :version_id AND name = :name AND media_id = :media_id
+        AND state IN ('current','retired')""",
+        version_id=version_id,
+        name=name,
+        media_id=media_id,
+    )
+
+
 def artifacts(tx: Tx, version_id: str) -> list[Row]:
     return tx.all(
         "SELECT * FROM artifacts WHERE version_id = :version_id ORDER BY name",

@@ -15,7 +15,7 @@ from fastapi.security import APIKeyCookie, APIKeyHeader, HTTPAuthorizationCreden
 
 from rushes import errors
 from rushes.accounts import access, keys
-from rushes.accounts.account import Principal, Role, Scope
+from rushes.accounts.account import Principal, Scope
 from rushes.fleet.worker import Worker
 from rushes.web.site import Here, Site
 
@@ -121,8 +121,9 @@ def _calls(dependant: Dependant) -> Iterator[Callable[..., Any]]:
         yield from _calls(each)
 
 
-def is_admin(principal: Principal) -> bool:
-    return principal.role is Role.ADMIN
+def address_of(request: Request) -> str:
+    """The client's, as a trusted proxy tells it."""
+    return request.client.host if request.client else "unknown"
 
 
 def set_cookie(site: Site, response: Any, value: str) -> None:

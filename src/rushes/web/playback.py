@@ -1,14 +1,20 @@
-"""Watching: the files of a media's current version, for its owner and for whoever has its link."""
+"""Watching: the files of a media's current version, for its owner and for whoever has its link.
+
+A file that names others is found by a redirect to an address with the version in it, so that a
+player that has begun with one version gets no file of another, whatever is published meanwhile.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 
 from rushes import errors
+from rushes.db.database import Database
 from rushes.media import library
 from rushes.media import store as media_store
 from rushes.media.media import Media
@@ -22,7 +28,9 @@ shared = APIRouter(prefix="/s/{token}", tags=["playback"], responses=documented(
 MediaId = Annotated[str, Path(max_length=100)]
 Name = Annotated[str, Path(max_length=300)]
 Token = Annotated[str, Path(max_length=100)]
-# Playlists name what is current; all else never changes under its address within a version.
+# What an address with a version names never changes; any other names what is current.
+VERSIONED = re.compile(r"(ver_[A-Za-z0-9_]+)/(.+)")
+NAMES_OTHERS = (".m3u8", ".mpd", "storyboard.vtt")
 FRESH, FOREVER = "no-cache", "private, max-age=31536000, immutable"
 # A page that a browser would run must never come from here.
 SANDBOX = {"Content-Security-Policy": "sandbox; default-src 'none'"}
@@ -63,11 +71,11 @@ def _add_aside(name: str) -> None:
     def aside(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
         with site.db.read() as tx:
             item = library.found(tx, media_id, who.sees)
-        return _send(request, site, item, name)
+        return _send(request, site, item, name, beside="stream/")
 
     @shared.api_route(f"/{name}", methods=["GET", "HEAD"], dependencies=[auth.Public], **FILE)
     def shared_aside(request: Request, token: Token, site: Here) -> Response:
-        return _send(request, site, _by_token(site, token), name)
+        return _send(request, site, _by_token(site, token), name, beside="stream/")
 
 
 for each in ASIDE:
@@ -108,11 +116,22 @@ def _by_token(site: Site, token: str) -> Media:
     return item
 
 
-def _send(request: Request, site: Site, item: Media, name: str) -> Response:
+def _send(request: Request, site: Site, item: Media, name: str, *, beside: str = "") -> Response:
+    """`beside`: where the versions' addresses begin, seen from this one."""
+    if match := VERSIONED.fullmatch(name):
+        artifact = _published(site.db, item.id, match[1], match[2])
+        return _file(request, site, artifact, FOREVER)
     if item.current_version_id is None:
         raise errors.NotFound("there is nothing to watch yet")
-    artifact = _artifact(site, item.current_version_id, name)
-    cache = FRESH if name.endswith((".m3u8", ".mpd", ".vtt")) else FOREVER
+    artifact = _published(site.db, item.id, item.current_version_id, name)
+    if name.endswith(NAMES_OTHERS):
+        # Relative, because the same address may be seen under another prefix.
+        there = f"{'../' * name.count('/')}{beside}{item.current_version_id}/{name}"
+        return RedirectResponse(there, 307, headers={"Cache-Control": FRESH})
+    return _file(request, site, artifact, FRESH)
+
+
+def _file(request: Request, site: Site, artifact: dict[str, Any], cache: str) -> Response:
     return ranges.from_storage(
         request,
         site.storage,
@@ -124,15 +143,11 @@ def _send(request: Request, site: Site, item: Media, name: str) -> Response:
     )
 
 
-def _artifact(site: Site, version_id: str, name: str) -> dict[str, Any]:
-    """Versions never change, so their rows are remembered."""
-    found = _remembered(site.db, version_id, name)
+@lru_cache(maxsize=20_000)
+def _published(db: Database, media_id: str, version_id: str, name: str) -> dict[str, Any]:
+    """Published versions never change, so what is found is remembered; what is not raises."""
+    with db.read() as tx:
+        found = media_store.published_artifact(tx, media_id, version_id, name)
     if found is None:
         raise errors.NotFound("no such file")
     return found
-
-
-@lru_cache(maxsize=20_000)
-def _remembered(db: Any, version_id: str, name: str) -> dict[str, Any] | None:
-    with db.read() as tx:
-        return media_store.artifact(tx, version_id, name)

@@ -133,8 +133,9 @@ def register(
 ) -> Registered:
     """Add a worker: by the admin secret of the settings, or as an admin."""
     if secret is not None:
-        if not keys.same(secret, site.settings.admin_secret):
-            raise errors.Unauthorized("the admin secret is wrong, or none is set")
+        with access.throttled(site.db, auth.address_of(request)):
+            if not keys.same(secret, site.settings.admin_secret):
+                raise errors.Unauthorized("the admin secret is wrong, or none is set")
     else:
         key = bearer.credentials if bearer else api_key
         if not auth.recognise(site, request, key, cookie).is_admin:
@@ -146,13 +147,8 @@ def register(
 @router.post("/join", status_code=201, dependencies=[auth.Public])
 def join(body: Join, request: Request, site: Here) -> Registered:
     """Use an invite's code up."""
-    address = request.client.host if request.client else "unknown"
-    access.throttle(site.db, address)
-    try:
+    with access.throttled(site.db, auth.address_of(request)):
         worker_id, name, made = site.db.run(lambda tx: access.join(tx, body.code, body.name))
-    except errors.Unauthorized:
-        access.note_failure(site.db, address)
-        raise
     return Registered(worker_id=worker_id, name=name, key=made.text, prefix=made.prefix)
 
 

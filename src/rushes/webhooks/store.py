@@ -206,3 +206,7 @@ def forget_deliveries(tx: Tx, *, keep_ms: int, limit: int = 1_000) -> int:
         limit=limit,
     )
     return len(gone)
+
+
+def any_enabled(tx: Tx) -> bool:
+    return tx.one("SELECT id FROM webhooks WHERE disabled_at IS NULL LIMIT 1") is not None

@@ -11,7 +11,7 @@ const upload = new tus.Upload(fs.createReadStream(file), {
   endpoint,
   headers: { Authorization: `Bearer ${token}` },
   metadata: { filename: "film.webm", filetype: "video/webm" },
-  urlStorage: store ? new tus.FileUrlStorage(store) : undefined,
+  ...(store ? { urlStorage: new tus.FileUrlStorage(store) } : {}),
   retryDelays: [0, 100, 500],
   onBeforeRequest: () => waiting(pace),
   onAfterResponse: (request, response) => {

@@ -12,6 +12,7 @@ from rushes import errors
 from rushes.accounts import access, account, store
 from rushes.accounts.account import Principal, Role, Scope
 from rushes.db.database import Tx
+from rushes.jobs import read_store
 from rushes.media import store as media_store
 from rushes.web import auth, models, views
 from rushes.web.models import Body
@@ -78,7 +79,8 @@ class Link(BaseModel):
 def sign_in(body: SignIn, request: Request, response: Response, site: Here) -> Me:
     """By name and password; sets the session cookie."""
     auth.refuse_foreign(site, request)
-    user_id = access.sign_in(site.db, body.name, body.password.get_secret_value(), _from(request))
+    password = body.password.get_secret_value()
+    user_id = access.sign_in(site.db, body.name, password, auth.address_of(request))
     return _open(site, request, response, user_id)
 
 
@@ -120,14 +122,16 @@ def end_session(session_id: UserId, who: auth.User, site: Here) -> None:
         raise errors.NotFound("no such session")
 
 
-@router.put("/session/password", status_code=204)
+@router.put("/session/password", status_code=204, responses=documented(429))
 def set_password(body: Password, request: Request, who: auth.User, site: Here) -> None:
     """Ends all other sessions. The old password is asked for if there is one."""
+    if who.token_id is not None:
+        raise errors.Denied("a token cannot change the password: sign in")
     with site.db.read() as tx:
         user = store.get_user(tx, who.user_id)
     if user is not None and user.has_password:
         old = body.old_password.get_secret_value() if body.old_password else ""
-        access.sign_in(site.db, user.name, old, _from(request))
+        access.sign_in(site.db, user.name, old, auth.address_of(request))
     hash = access.hash_password(body.password.get_secret_value())
     keep = who.session_id or ""
     site.db.run(lambda tx: access.set_password(tx, who.user_id, hash, besides=keep))
@@ -150,6 +154,7 @@ def make_token(body: TokenRequest, who: auth.User, site: Here) -> models.NewToke
         raise errors.Denied("a token cannot make one that may do more than itself")
 
     def make(tx: Tx) -> models.NewToken:
+        _refuse_outliving(tx, who, body.expires_seconds)
         user = store.get_user(tx, who.user_id)
         if user is None:
             raise errors.NotFound("no such user")
@@ -159,6 +164,13 @@ def make_token(body: TokenRequest, who: auth.User, site: Here) -> models.NewToke
         return models.NewToken(**_token(row).model_dump(), token=made.text)
 
     return site.db.run(make)
+
+
+def _refuse_outliving(tx: Tx, who: Principal, seconds: float | None) -> None:
+    if who.expires_at is None:
+        return
+    if seconds is None or read_store.now(tx) + seconds * 1000 > who.expires_at:
+        raise errors.Denied("a token cannot make one that lives longer than itself")
 
 
 @router.delete("/tokens/{token_id}", status_code=204)
@@ -197,6 +209,8 @@ def add_user(body: UserRequest, who: auth.Admin, site: Here) -> models.NewUser:
 def change_user(user_id: UserId, body: UserChange, who: auth.Admin, site: Here) -> models.User:
     def change(tx: Tx) -> models.User:
         given = body.model_dump(exclude_unset=True, exclude={"disabled"})
+        if body.role is None:
+            given.pop("role", None)
         user = access.change_user(tx, user_id, **given)
         if body.disabled is not None:
             user = access.set_disabled(tx, user_id, body.disabled)
@@ -255,7 +269,3 @@ def _token(row: dict[str, object]) -> models.Token:
 
 def _link(site: Site, token: str) -> str:
     return f"{site.base_url}/sign-in?token={token}"
-
-
-def _from(request: Request) -> str:
-    return request.client.host if request.client else "unknown"

@@ -45,11 +45,15 @@ async def events(
         user_id=who.sees,
         media_id=media_id,
         job_id=job_id,
-        types=frozenset(each.strip() for each in types.split(",")) if types else frozenset(),
+        types=_words(types),
     )
     subscription = site.relay.subscribe(sse.since(last_event_id or since), want)
     body = sse.stream(subscription, still_allowed=_recheck(site, request, who))
     return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+
+
+def _words(types: str | None) -> frozenset[str]:
+    return frozenset(filter(None, (each.strip() for each in (types or "").split(","))))
 
 
 def _recheck(site: Site, request: Request, who: Principal) -> Callable[[], bool]:

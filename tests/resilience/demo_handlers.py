@@ -1,0 +1,74 @@
+"""The kind `demo`: artifacts whose every byte tells which claim made them, so that no mix of two
+attempts or two versions can look like one set. Its steps can be held (`stage`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from resilience import stage
+from rushes.worker.context import JobContext
+
+KIND = "demo"
+PLAYLIST = "master.m3u8"
+FILES = 3
+FILE_BYTES = 40_000
+MARK = "#DEMO:"
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Who made a set."""
+
+    job_id: str
+    claim_id: str
+    attempt: int
+    source: str
+
+    def content(self, name: str, size_bytes: int = FILE_BYTES) -> bytes:
+        line = f"{self.job_id} {self.claim_id} {self.attempt} {self.source} {name}\n".encode()
+        return (line * (size_bytes // len(line) + 1))[:size_bytes]
+
+    def playlist(self, names: list[str], size_bytes: int = FILE_BYTES) -> bytes:
+        facts = [self.job_id, self.claim_id, str(self.attempt), self.source, str(size_bytes)]
+        lines = ["#EXTM3U", MARK + " ".join(facts)]
+        for name in names:
+            lines += [f"#SHA256:{digest(self.content(name, size_bytes))}", name]
+        return "\n".join([*lines, ""]).encode()
+
+
+def parse(playlist: bytes) -> tuple[Maker, dict[str, bytes], dict[str, str]]:
+    """Who made it, what each file has to be, and the hashes it names."""
+    lines = playlist.decode().splitlines()
+    job_id, claim_id, attempt, source, size = lines[1].removeprefix(MARK).split()
+    maker = Maker(job_id, claim_id, int(attempt), source)
+    names = [line for line in lines if not line.startswith("#")]
+    hashes = [line.partition(":")[2] for line in lines if line.startswith("#SHA256:")]
+    contents = {name: maker.content(name, int(size)) for name in names}
+    return maker, contents, dict(zip(names, hashes, strict=True))
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def demo(job: JobContext) -> dict[str, Any]:
+    """`files`, `size_bytes` and `wait` (until the step "waiting" is released) are its arguments."""
+    stage.reach("demo: begun")
+    source = digest(job.source().read_bytes())
+    stage.reach("demo: source read")
+    maker = Maker(job.job_id, job.claim.claim_id, job.attempt, source)
+    size_bytes = int(job.args.get("size_bytes", FILE_BYTES))
+    names = [f"720p/seg_{n}.m4s" for n in range(int(job.args.get("files", FILES)))]
+    for number, name in enumerate(names, 1):
+        job.put(name, maker.content(name, size_bytes))
+        job.progress(number / (len(names) + 1), "working", checkpoint={"files": number})
+        stage.reach(f"demo: {number} put")
+    job.put(PLAYLIST, maker.playlist(names, size_bytes))
+    stage.reach("demo: all put")
+    return {"source": source, "attempt": job.attempt}
+
+
+HANDLERS = {KIND: demo}

@@ -1,0 +1,133 @@
+"""`rushes serve` and `rushes worker` as processes to be killed, paused and started again.
+
+They are forked from a process that has imported everything already: importing would be most of
+their life. One whose test was killed ends with it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from resilience import crashing_server, stage
+from resilience.stage import Stage
+from running import Clients, free_port, given_values, settings_for, text, wait_for_server
+from rushes import cli, settings
+from rushes.cli import serve, worker
+from rushes.worker.remote import Remote
+from scanner import check_log_file
+
+END_SECONDS = 30
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["__main__", "resilience.programs", "rushes.serving"])
+
+
+class Program:
+    def __init__(self, arguments: list[str], environment: Mapping[str, str], log: Path) -> None:
+        self.log = log
+        self._given = arguments, dict(environment), str(log)
+        self._process: ForkServerProcess | None = None
+
+    def start(self) -> None:
+        self._process = _context.Process(target=_run, args=self._given, daemon=True)
+        self._process.start()
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._wait()
+
+    def stop(self) -> int:
+        """Gently; the exit code."""
+        self._signal(signal.SIGTERM)
+        return self._wait()
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.is_alive()
+
+    def end(self) -> None:
+        if self.is_running:
+            self.kill()
+        if self.log.exists():
+            check_log_file(self.log)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def _wait(self) -> int:
+        assert self._process is not None
+        self._process.join(END_SECONDS)
+        assert self._process.exitcode is not None, "it does not end"
+        return self._process.exitcode
+
+
+class Server(Program, Clients):
+    def __init__(self, data_dir: Path, **given: Any) -> None:
+        self.settings = settings_for(data_dir=data_dir, port=free_port(), **given)
+        self.url = f"http://127.0.0.1:{self.settings.port}"
+        self.stage = Stage(data_dir / "stage")
+        environment = {
+            settings.variable(name): text(value)
+            for name, value in given_values(self.settings).items()
+        }
+        environment[stage.VARIABLE] = str(self.stage.directory)
+        super().__init__(["serve"], environment, data_dir / "server.log")
+
+    def start(self) -> None:
+        super().start()
+        wait_for_server(self.settings.port, log=self.log)
+
+
+class WorkerProcess(Program):
+    def __init__(self, directory: Path, url: str, key: str) -> None:
+        self.stage = Stage(directory / "stage")
+        environment = {
+            "RUSHES_SERVER": url,
+            "RUSHES_WORKER_KEY": key,
+            "RUSHES_DATA_DIR": str(directory),
+            "RUSHES_HANDLERS": "resilience.demo_handlers",
+            stage.VARIABLE: str(self.stage.directory),
+        }
+        super().__init__(["worker"], environment, directory / "worker.log")
+
+
+def _run(arguments: list[str], environment: Mapping[str, str], log: str) -> None:
+    threading.Thread(target=_end_with_the_test, daemon=True).start()
+    for name in [name for name in os.environ if name.startswith("RUSHES_")]:
+        del os.environ[name]
+    os.environ.update(environment)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.chdir(Path(log).parent)
+    crashing_server.install()
+    crashing_server.hurry()
+    for step in ("claim", "complete"):
+        stage.mark(Remote, step, before=f"worker: before {step}", after=f"worker: after {step}")
+    sys.exit(cli.main(arguments))
+
+
+def _end_with_the_test() -> None:
+    test = multiprocessing.parent_process()
+    assert test is not None
+    test.join()
+    os._exit(1)
+
+
+# Imported for the fork server, which so has them before it forks.
+IMPORTED = (serve, worker)
