@@ -167,3 +167,25 @@ def test_work_can_be_started_again_and_twice_is_once(either_server: Running) -> 
         assert canceled["status"] == "canceled"
         retried = ada.post(f"/transcriptions/{one['id']}/retry").json()
         assert (retried["status"], retried["retry_of"]) == ("queued", one["id"])
+
+
+def test_a_file_is_submitted_for_transcription_in_one_request(server: Running) -> None:
+    with server.user() as ada:
+        wav = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(64)
+        sent = ada.post(
+            "/transcriptions/submit",
+            files={"file": ("talk.wav", wav)},
+            data={"language": "de", "diarize": "true"},
+        )
+        assert sent.status_code == 202, sent.text
+        job = sent.json()
+        assert (job["kind"], job["status"]) == ("transcribe", "queued")
+        assert job["args"] == {"language": "de", "diarize": True}
+        item = ada.get(f"/media/{job['media_id']}").json()
+        assert (item["title"], item["kind"]) == ("talk", "audio")
+        none = ada.post(
+            "/transcriptions/submit",
+            files={"file": ("talk.wav", wav)},
+            data={"transcribe": "false"},
+        )
+        assert none.status_code == 422

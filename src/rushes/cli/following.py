@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from rushes import errors
@@ -46,7 +47,7 @@ class Follower:
             except errors.Unavailable as error:
                 self._complain(error)
                 self._sleep(POLL_SECONDS)
-            else:
+            with suppress(errors.Unavailable):
                 self._look_at(set(self._open))
         return self._found
 

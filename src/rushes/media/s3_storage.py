@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 PART_BYTES = 8 * 2**20
 # The server takes no more parts than this for one object.
 MOST_PARTS = 10_000
-PARTS_AT_ONCE = 2
+# One at a time: an abort that overtakes a part on its way would leave that part behind for ever.
+PARTS_AT_ONCE = 1
 # The server copies nothing larger by itself.
 LARGEST_COPY_BYTES = 5 * 2**30
 KEYS_PER_REQUEST = 1_000
+BLOCKS_AHEAD = PART_BYTES // storage.CHUNK_BYTES
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 ENDPOINT = re.compile(r"https?://[^/\s?#@]+/?")
 # What the servers that have limits say when one is reached.
@@ -185,11 +187,11 @@ class S3Storage(storage.Storage):
                 obstore.put(self._store, key, first, use_multipart=False)
         else:
             part_bytes = max(PART_BYTES, -(-(size_bytes or 0) // MOST_PARTS))
-            self._put_parts(key, itertools.chain([first], feed), part_bytes)
+            self._put_parts(key, first, feed, part_bytes)
 
-    def _put_parts(self, key: str, chunks: Iterator[bytes], part_bytes: int) -> None:
-        """The chunks are made in this thread and sent in another one: obstore cannot be called from
-        within itself, and a source may read from this very storage."""
+    def _put_parts(self, key: str, first: bytes, feed: storage.Feed, part_bytes: int) -> None:
+        """The source runs in this thread and the sending in another one: obstore cannot be called
+        from within itself, and a source may read from this very storage."""
         handover = Handover()
         with ThreadPoolExecutor(1) as pool:
             sending = pool.submit(
@@ -202,8 +204,10 @@ class S3Storage(storage.Storage):
             )
             sending.add_done_callback(lambda _: handover.clear())
             try:
-                for chunk in itertools.takewhile(lambda _: not sending.done(), chunks):
-                    handover.give(chunk)
+                block = first
+                while block and not sending.done():
+                    handover.give(block)
+                    block = _gather(feed, storage.CHUNK_BYTES)
             except BaseException:
                 handover.give(Abandoned())
                 raise
@@ -250,11 +254,11 @@ class Abandoned(Exception):
 
 
 class Handover:
-    """From the thread that makes the chunks to the one that sends them."""
+    """From the thread that reads the source to the one that sends, some blocks ahead of it."""
 
     def __init__(self) -> None:
-        # Room for the last chunk and the end of it, when nobody takes anything any more.
-        self._queue: queue.Queue[bytes | Abandoned | None] = queue.Queue(2)
+        # At least two: the last block and the end, when nobody takes anything any more.
+        self._queue: queue.Queue[bytes | Abandoned | None] = queue.Queue(BLOCKS_AHEAD)
 
     def give(self, item: bytes | Abandoned | None) -> None:
         self._queue.put(item)
@@ -262,6 +266,8 @@ class Handover:
     def taken(self) -> Iterator[bytes]:
         while (item := self._queue.get()) is not None:
             if isinstance(item, Abandoned):
+                # Before it takes this, obstore waits for the part that is on its way.
+                yield b""
                 raise item
             yield item
 

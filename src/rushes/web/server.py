@@ -35,6 +35,7 @@ API = (
     worker_api.router,
     accounts.router,
     settings.router,
+    transcriptions.receiving,
     transcriptions.router,
     webhooks.router,
 )

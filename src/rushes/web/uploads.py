@@ -87,10 +87,8 @@ simple = APIRouter(route_class=Receiving, tags=["media"])
 # tus
 
 
-@resumable.options("", status_code=204, dependencies=[auth.Public], openapi_extra=upload_docs.PLAIN)
-@resumable.options(
-    "/{upload_id}", status_code=204, dependencies=[auth.Public], openapi_extra=upload_docs.PLAIN
-)
+@resumable.options("", status_code=204, dependencies=[auth.Public])
+@resumable.options("/{upload_id}", status_code=204, dependencies=[auth.Public])
 def options(site: Here) -> Response:
     """What this server can do: tus 1.0 and its extensions."""
     return Response(status_code=204, headers=tus.options(site.settings.max_upload_size))

@@ -11,10 +11,11 @@ from pydantic import Field
 from rushes import errors
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
+from rushes.jobs import read_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import TERMINAL, State
 from rushes.media import library, pipeline
-from rushes.web import auth, idempotency, models, views
+from rushes.web import auth, idempotency, models, upload_docs, uploads, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api.jobs import JobId
 from rushes.web.models import Body, Cursor, Limit
@@ -24,6 +25,8 @@ from rushes.web.site import Here, Site
 router = APIRouter(
     prefix="/transcriptions", tags=["transcriptions"], responses=documented(401, 404, 422)
 )
+
+receiving = APIRouter(route_class=uploads.Receiving, tags=["transcriptions"])
 
 
 class TranscriptionRequest(Body):
@@ -50,6 +53,27 @@ def create(
     if site.stopping.is_set():
         raise errors.Unavailable("the server is leaving; the transcription is queued and safe")
     return answer
+
+
+@receiving.post(
+    "/transcriptions/submit",
+    status_code=202,
+    response_model=models.Job,
+    responses=documented(401, 403, 413, 415, 422, 503, 507),
+    openapi_extra=upload_docs.FORM,
+)
+async def submit(request: Request, who: auth.User, site: Here, once: idempotency.Once) -> Response:
+    """Upload a file in one piece and transcribe it."""
+
+    def start(tx: Tx, media_id: str, fields: dict[str, str]) -> models.Job:
+        found = read_store.live_jobs_of(tx, [media_id])
+        speech = [job for job in found if job.kind == pipeline.TRANSCRIBE]
+        if not speech:
+            raise errors.BadField("transcribe", "must not be false here")
+        return views.job(speech[0])
+
+    answer = await uploads.receive_form(request, who, site, once, models.Job, start)
+    return Response(answer.model_dump_json(), status_code=202, media_type="application/json")
 
 
 @router.get("")
