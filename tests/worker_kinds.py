@@ -1,4 +1,7 @@
-"""Kinds of jobs for the tests of `rushes worker`: they tell that they run, and wait for a sign."""
+"""Kinds of jobs for the tests of `rushes worker`: they tell that they run, and wait for a sign.
+
+The files they do this by are in the worker's directory.
+"""
 
 from __future__ import annotations
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,9 +88,10 @@ class Dispatch:
 
     def complete(self, completion: Completion) -> State:
         """Publish and complete; raises a Conflict when it is not this claim's to say."""
-        self._verify(completion)
+        files = self._verify(completion)
+        claim, result = completion.claim, completion.result
         return self._db.run(
-            lambda tx: library.complete(tx, self._queue, completion.claim, completion.result)
+            lambda tx: library.complete(tx, self._queue, claim, result, files=files)
         )
 
     def fail(self, claim: Claim, error_class: str, code: str, message: str) -> State:
@@ -163,20 +166,22 @@ class Dispatch:
         before it counts."""
         content_type = media.check_artifact_name(name)
         key, existing = self._place(claim, name)
-        if existing is not None:
-            return _same(existing, sha256)
         staged = f"staging/{claim.claim_id}/{ticket}"
+        if existing is not None:
+            self._discard(staged)
+            return _same(existing, sha256)
         if self.storage.size(staged) != size_bytes:
             raise errors.BadField("size_bytes", "does not match what has arrived")
         self.storage.copy(staged, key)
         if not self._is_intact(key, sha256, md5):
             self.storage.delete([key, staged])
             raise errors.BadField("sha256", "does not match what has arrived")
-        self.storage.delete([staged])
         artifact = Artifact(
             name=name, size_bytes=size_bytes, sha256=sha256, content_type=content_type
         )
-        return self._record(claim, key, artifact)
+        recorded = self._record(claim, key, artifact)
+        self._discard(staged)
+        return recorded
 
     def check_owner(self, worker_id: str, claim: Claim) -> None:
         """Another worker's claim is as good as none."""
@@ -188,7 +193,8 @@ class Dispatch:
             return [each for each in claims if jobs.was_claimed_by(tx, each, worker_id)]
 
     def _place(self, claim: Claim, name: str) -> tuple[str, dict[str, Any] | None]:
-        """The key for an artifact of this claim, and its row if it is there already."""
+        """A fresh key for an artifact of this claim, and its row if it is there already. Fresh,
+        because bytes that come late must not land on those that were recorded meanwhile."""
 
         def place(tx: Tx) -> tuple[str, dict[str, Any] | None]:
             job = _held(tx, claim)
@@ -196,22 +202,32 @@ class Dispatch:
                 raise errors.WrongState("a job without a media has no artifacts")
             version_id = library.start_version(tx, claim, job["media_id"])
             existing = media_store.artifact(tx, version_id, name)
-            return f"media/{job['media_id']}/{version_id}/{name}", existing
+            stem, _, suffix = name.rpartition(".")
+            key = f"media/{job['media_id']}/{version_id}/{stem}-{secrets.token_hex(6)}.{suffix}"
+            return key, existing
 
         return self._db.run(place)
 
     def _record(self, claim: Claim, key: str, artifact: Artifact) -> Artifact:
+        """The first under a name stays; the bytes of those that come later are removed again."""
         version_id = key.split("/")[2]
 
-        def record(tx: Tx) -> Artifact:
-            if media_store.add_artifact(tx, claim, version_id, key, artifact):
-                return artifact
-            row = media_store.artifact(tx, version_id, artifact.name)
-            if row is None:
-                raise errors.ClaimLost("the claim is not held any more")
-            return _same(row, artifact.sha256)
+        def record(tx: Tx) -> tuple[bool, dict[str, Any] | None]:
+            added = media_store.add_artifact(tx, claim, version_id, key, artifact)
+            return added, None if added else media_store.artifact(tx, version_id, artifact.name)
 
-        return self._db.run(record)
+        added, row = self._db.run(record)
+        if added:
+            return artifact
+        self._discard(key)
+        if row is None:
+            raise errors.ClaimLost("the claim is not held any more")
+        return _same(row, artifact.sha256)
+
+    def _discard(self, key: str) -> None:
+        """What cannot be removed now, the search for orphans finds."""
+        with suppress(errors.Unavailable):
+            self.storage.delete([key])
 
     def _is_intact(self, key: str, sha256: str, md5: str) -> bool:
         """By the checksum the object store keeps, or else by reading it back."""
@@ -223,22 +239,21 @@ class Dispatch:
             digest.update(chunk)
         return digest.hexdigest() == sha256
 
-    def _verify(self, completion: Completion) -> None:
-        """What is to be published is all there, and is what the worker says it made."""
+    def _verify(self, completion: Completion) -> int | None:
+        """What is to be published is all there, and is what the worker says it made. Answers how
+        many files that are; None when there is nothing to publish, or not any more."""
         with self._db.read() as tx:
             version = media_store.version_of_claim(tx, completion.claim.claim_id)
             if version is None or version["state"] != "building":
                 if completion.manifest and version is None:
                     raise errors.ManifestMismatch("not one of the files has arrived")
-                return
+                return None
             rows = media_store.artifacts(tx, version["id"])
         recorded = {row["name"]: row["sha256"] for row in rows}
         if completion.manifest is not None and recorded != dict(completion.manifest):
             raise errors.ManifestMismatch("the files that arrived are not those that were made")
         sizes = {row["key"]: row["size_bytes"] for row in rows}
-        prefixes = {
-            key.rsplit(f"/{row['name']}", 1)[0] for key, row in zip(sizes, rows, strict=True)
-        }
+        prefixes = {"/".join(key.split("/")[:3]) for key in sizes}
         present = {
             entry.key: entry.size_bytes
             for prefix in prefixes
@@ -246,6 +261,7 @@ class Dispatch:
         }
         if any(present.get(key) != size for key, size in sizes.items()):
             raise errors.ManifestMismatch("a file is missing from the storage")
+        return len(rows)
 
 
 class Local:

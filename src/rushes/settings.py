@@ -253,7 +253,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         derived = {
             "database_url": f"sqlite:///{self.data_dir / 'rushes.db'}",
-            "storage_url": f"file://{self.data_dir.absolute() / 'storage'}",
+            "storage_url": (self.data_dir.absolute() / "storage").as_uri(),
             "engine_cache_dir": self.data_dir / "models",
             "base_url": f"http://{self.host}:{self.port}",
         }

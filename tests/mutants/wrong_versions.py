@@ -319,8 +319,8 @@ MUTANTS: list[Mutant] = [
     (
         "old_version_stays_current",
         "media/store.py",
-        '"UPDATE media SET current_version_id = :id WHERE id = :media_id"',
-        '"UPDATE media SET title = title WHERE :id = id AND id = :media_id"',
+        '"UPDATE media SET current_version_id = :id, updated_at = {now}"',
+        '"UPDATE media SET title = :id, updated_at = {now}"',
     ),
     (
         "hint_before_commit",
@@ -347,21 +347,21 @@ MUTANTS: list[Mutant] = [
     (
         "refusal_is_repeated",
         LOOP,
-        "            except errors.Conflict:\n                return None\n",
-        "            except errors.Conflict:\n                continue\n",
+        '                log.warning("a report was refused: %s", error.message)\n                return None\n',
+        "                continue\n",
     ),
     ("stalled_jobs_are_renewed", LOOP, " if not each.context.stalled]", "]"),
     ("stop_does_not_release", LOOP, "if failure is Stop.SHUTDOWN:", "if failure is Stop.CANCELED:"),
     (
         "drain_ignored",
         LOOP,
-        "self._drained = self._drained or pulse.drain",
+        "self._drained = pulse.drain",
         "self._drained = False",
     ),
     (
         "outage_ends_the_loop",
         LOOP,
-        '                    log.warning("cannot reach the queue: %s", error.message)\n                    self._stopping.wait(RETRY_SECONDS)\n',
-        "                    return\n",
+        "                    self._missed(error)\n                    self._stopping.wait(",
+        "                    return\n                    self._stopping.wait(",
     ),
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import world as worlds
 from resilience import crashing_server
 from resilience.programs import Server, WorkerProcess
 from rushes.jobs import lifecycle
@@ -48,3 +49,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "BACKOFF_FLOOR_MS", lifecycle.BACKOFF_FLOOR_MS)
     monkeypatch.setattr(lifecycle, "BACKOFF_BASE_MS", lifecycle.BACKOFF_BASE_MS)
     crashing_server.hurry()
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    with worlds.postgres_database() as url:
+        yield url

@@ -11,6 +11,8 @@ from functools import partial
 import httpx2
 import psycopg
 import pytest
+from pwdlib import PasswordHash
+from pwdlib.hashers.argon2 import Argon2Hasher
 
 from running import ADMIN_SECRET, ADMIN_TOKEN, Running
 from rushes import errors
@@ -24,6 +26,15 @@ WRONG = "incorrect horse battery"
 QUARTER_HOUR = 15 * 60
 SHIFTED = """CREATE OR REPLACE FUNCTION rushes_now() RETURNS bigint LANGUAGE sql STABLE AS
   'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint + %d'"""
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same algorithm, but its work is not what these tests are about."""
+    if "argon2" not in request.node.name:
+        quick = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=64, parallelism=1),))
+        monkeypatch.setattr(access, "_hasher", lambda: quick)
+        access._nobody.cache_clear()
 
 
 class ShiftedClock(SystemClock):

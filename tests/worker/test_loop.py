@@ -435,3 +435,26 @@ def test_a_waiting_claim_is_interrupted_by_stop() -> None:
 )
 def test_messages_for_strangers_have_no_paths_and_one_line(text: str, shown: str) -> None:
     assert sanitize(text) == shown
+
+
+def test_a_result_that_is_too_large_fails_the_job_and_not_the_worker() -> None:
+    script = Script(job())
+    assert worker(script, lambda job: "x" * 2_000_000).step() == 1
+    assert script.told[-1][:4] == ("fail", "job_1", "permanent", "bad_result")
+
+
+def test_a_report_that_is_refused_is_not_repeated_for_ever() -> None:
+    class Strict(Script):
+        def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+            self.told.append(("refused",))
+            raise errors.Invalid("too large")
+
+    script = Strict(job())
+    assert worker(script, lambda job: None).step() == 1
+    assert script.told.count(("refused",)) == 1
+
+
+def test_a_full_storage_gives_the_job_back_for_later() -> None:
+    script = Script(job())
+    worker(script, lambda job: job.put("a.txt", b"a")).step()
+    assert script.told[-1][:4] == ("fail", "job_1", "resource", "disk_full")

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 
 import cyclopts
 
@@ -93,8 +94,8 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
 def _check_storage(settings: config.Settings) -> Check:
     from rushes.media import storage
 
-    place = settings.storage_url.partition("://")
-    if place[0] == "file" and not Path(place[2]).exists():
+    place = urlsplit(settings.storage_url)
+    if place.scheme == "file" and not Path(unquote(place.path)).exists():
         return Check("ok", "storage", "does not exist yet: it is made when the server starts")
     try:
         opened = storage.open(settings.storage_url)

@@ -53,14 +53,9 @@ class Follower:
 
     def _follow_events(self) -> None:
         only = next(iter(self._open)) if len(self._open) == 1 else None
+        looked_at = 0.0
         with self._api.stream("/events", silence_seconds=SILENCE_SECONDS, media_id=only) as lines:
-            # Now, since whatever changes after this will be told.
-            self._look_at(set(self._open))
-            self._explain()
-            looked_at = time.monotonic()
             for media_id, type in _events(lines):
-                if not self._open:
-                    return
                 soon = type.endswith(".progress") and time.monotonic() - looked_at < LOOK_SECONDS
                 if media_id is None:
                     self._look_at(set(self._open))
@@ -108,11 +103,12 @@ class Follower:
 
 
 def _events(lines: Iterator[str]) -> Iterator[tuple[str | None, str]]:
-    """The media and the type of each event; no media for a mere sign of life."""
+    """The media and the type of each event. No media: look at all of them, because the stream has
+    just begun (whatever changes from now on is told), is merely alive, or has missed some."""
     type = ""
     for line in lines:
         name, _, value = line.partition(": ")
-        if line.startswith(":"):
+        if line.startswith(":") or name == "retry":
             yield None, ""
         elif name == "event":
             type = value

@@ -26,7 +26,7 @@ CHUNK_BYTES = 16 * 2**20
 PIECE_BYTES = 256 * 1024
 # How long nothing may get through before it is given up; the next run can still go on.
 PATIENCE_SECONDS = 600.0
-FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 10.0
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 5.0
 
 
 @dataclass(frozen=True, slots=True)

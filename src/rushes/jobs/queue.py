@@ -143,7 +143,7 @@ class Queue:
                 "progress": report.progress,
                 "stage": jobs.storable(report.stage, WORD_LIMIT),
                 "checkpoint": None if report.checkpoint is None else jobs.encode(report.checkpoint),
-                "engine_id": report.engine_id,
+                "engine_id": jobs.storable(report.engine_id, WORD_LIMIT),
                 "detail": None if report.detail is None else jobs.encode(report.detail),
             }
             for report in reports

@@ -60,13 +60,18 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
     )
 
 
-def complete(tx: Tx, queue: Queue, claim: Claim, result: Any = None) -> State:
-    """Complete the job and publish what it built: both, or neither. Call it in `Database.begin`."""
+def complete(
+    tx: Tx, queue: Queue, claim: Claim, result: Any = None, *, files: int | None = None
+) -> State:
+    """Complete the job and publish what it built: both, or neither. Call it in `Database.begin`.
+    `files`: so many were found to be right, and there must not be any others."""
     # First, as deleting does: otherwise the two lock each other out and one has to start again.
     store.lock_media_of_job(tx, claim.job_id)
     if not queue.complete_many(tx, [(claim, result)]):
         return queue.complete(tx, claim, result)
-    store.publish(tx, claim.claim_id)
+    version_id = store.publish(tx, claim.claim_id)
+    if files is not None and (version_id is None or store.count(tx, version_id) != files):
+        raise errors.ManifestMismatch("the files have changed since they were looked at")
     job = jobs.get(tx, claim.job_id)
     assert job is not None
     queue.enqueue_many(tx, pipeline.follow_ups(job.kind, job.media_id, job.user_id))

@@ -281,13 +281,15 @@ def abandon_versions(tx: Tx) -> int:
 
 
 def add_artifact(tx: Tx, claim: Claim, version_id: str, key: str, artifact: Artifact) -> bool:
-    """Only while the claim is held; false when it is not, or when the name is taken."""
+    """Only while the claim is held; false when it is not, or when the name is taken. Locks the
+    job, so that nothing comes in while its version is published."""
     row = tx.one(
         """
         INSERT INTO artifacts (version_id, name, key, size_bytes, sha256, content_type, recorded_at)
         SELECT :version_id, :name, :key, :size_bytes, :sha256, :content_type, {now}
         FROM jobs WHERE jobs.id = :job_id AND jobs.state = 'processing'
           AND jobs.claim_id = :claim_id
+        {for_update}
         ON CONFLICT (version_id, name) DO NOTHING RETURNING name""",
         version_id=version_id,
         key=key,
@@ -307,6 +309,11 @@ def artifact(tx: Tx, version_id: str, name: str) -> Row | None:
         version_id=version_id,
         name=name,
     )
+
+
+def count(tx: Tx, version_id: str) -> int:
+    row = tx.one("SELECT count(*) AS files FROM artifacts WHERE version_id = :id", id=version_id)
+    return int(row["files"]) if row else 0
 
 
 def published_artifact(tx: Tx, media_id: str, version_id: str, name: str) -> Row | None:

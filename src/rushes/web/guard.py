@@ -18,6 +18,9 @@ from rushes import ids
 log = logging.getLogger("rushes.http")
 
 BODY_LIMIT_BYTES = 1024 * 1024
+# A long video's manifest and checkpoint name tens of thousands of files.
+REPORT_LIMIT_BYTES = 32 * 1024 * 1024
+REPORTS = {"/api/v1/worker/complete", "/api/v1/worker/progress"}
 # These take files and count for themselves.
 STREAMING = re.compile(r"/api/v1/(uploads|media|transcriptions/submit|worker/artifacts/.*)(/.*)?")
 # Silence this long in the middle of a body ends the request ...
@@ -61,7 +64,7 @@ class Guard:
             return
         scope["request_id"] = ids.new("req")
         scope["path"] = VERSIONED.sub("/api/v1/", scope["path"], count=1)
-        limit = None if STREAMING.fullmatch(scope["path"]) else BODY_LIMIT_BYTES
+        limit = _limit(scope["path"])
         body = _Body(receive, limit)
         answered = _Answer(send, self._headers, scope)
         try:
@@ -71,6 +74,12 @@ class Guard:
                 await _refuse(answered.send, scope, refused)
         finally:
             answered.log()
+
+
+def _limit(path: str) -> int | None:
+    if STREAMING.fullmatch(path):
+        return None
+    return REPORT_LIMIT_BYTES if path in REPORTS else BODY_LIMIT_BYTES
 
 
 class _Body:
@@ -99,7 +108,7 @@ class _Body:
 
     def _check(self) -> None:
         if self._limit is not None and self._size > self._limit:
-            raise BodyRefused(413, "too_large", "the request's body is larger than 1 MB")
+            raise BodyRefused(413, "too_large", "the request's body is too large")
         now = time.monotonic()
         if now - self._since > SILENCE_SECONDS:
             pace = (self._size - self._since_size) / (now - self._since)

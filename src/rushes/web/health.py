@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from pydantic import BaseModel, Field
 
 from rushes import errors
 from rushes.db import schema
@@ -24,26 +25,67 @@ admin = APIRouter(tags=["health"])
 LIVE_STATES = ("blocked", "queued", "processing")
 
 
+class Alive(BaseModel):
+    status: str
+
+
+class Ready(BaseModel):
+    status: str
+    database: bool
+    storage: bool
+    accepting: bool
+
+
+class Health(BaseModel):
+    status: str
+    database: bool
+    redis: bool | None = Field(None, description="Null while Redis is not used.")
+    active_workers: int | None = None
+    pending_jobs: int | None = None
+
+
+class Counts(BaseModel):
+    jobs: dict[str, int]
+    workers: dict[str, int]
+
+
+class DatabaseHealth(BaseModel):
+    ok: bool
+    kind: str
+
+
+class StorageHealth(BaseModel):
+    ok: bool
+    free_bytes: int | None
+
+
+class ApiHealth(BaseModel):
+    status: str
+    database: DatabaseHealth
+    storage: StorageHealth
+    processing: Counts | None
+
+
 @router.get("/livez")
 @router.get("/healthz", include_in_schema=False)
-def livez() -> dict[str, str]:
+def livez() -> Alive:
     """The process answers. Touches nothing else."""
-    return {"status": "ok"}
+    return Alive(status="ok")
 
 
-@router.get("/readyz", responses={503: {"description": "Not ready"}})
-def readyz(site: Here) -> Response:
+@router.get("/readyz", responses={503: {"model": Ready, "description": "Not ready"}})
+def readyz(site: Here, response: Response) -> Ready:
     """503 while the database or the storage cannot be used, or the server is leaving."""
     checks = {
         "database": _works(lambda: schema.check(site.db)),
         "storage": _works(site.storage.check),
         "accepting": not site.stopping.is_set(),
     }
-    return _answer(checks, all(checks.values()))
+    return Ready(status=_status(response, all(checks.values())), **checks)
 
 
-@router.get("/health", responses={503: {"description": "Degraded"}})
-def health(site: Here) -> Response:
+@router.get("/health", responses={503: {"model": Health, "description": "Degraded"}})
+def health(site: Here, response: Response) -> Health:
     """Database, Redis, active workers, pending jobs."""
     checks: dict[str, Any] = {"database": _works(lambda: schema.check(site.db)), "redis": None}
     if checks["database"]:
@@ -52,23 +94,24 @@ def health(site: Here) -> Response:
             count for status, count in counts["workers"].items() if status in ("idle", "busy")
         )
         checks["pending_jobs"] = counts["jobs"]["blocked"] + counts["jobs"]["queued"]
-    return _answer(checks, checks["database"])
+    return Health(status=_status(response, checks["database"]), **checks)
 
 
 @admin.get("/api/health", tags=["health"])
-def api_health(who: auth.User, site: Here) -> dict[str, Any]:
+def api_health(who: auth.User, site: Here) -> ApiHealth:
     """Storage capacity, database, and processing figures, for people who are signed in."""
     database = _works(lambda: schema.check(site.db))
     storage = _works(site.storage.check)
-    return {
-        "status": "ok" if database and storage else "degraded",
-        "database": {"ok": database, "kind": site.db.dialect.name},
-        "storage": {"ok": storage, "free_bytes": site.storage.free_bytes() if storage else None},
-        "processing": _counts(site) if database else None,
-    }
+    free_bytes = site.storage.free_bytes() if storage else None
+    return ApiHealth(
+        status="ok" if database and storage else "degraded",
+        database=DatabaseHealth(ok=database, kind=site.db.dialect.name),
+        storage=StorageHealth(ok=storage, free_bytes=free_bytes),
+        processing=Counts(**_counts(site)) if database else None,
+    )
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=PlainTextResponse)
 def metrics(site: Here) -> Response:
     """For Prometheus."""
     registry = CollectorRegistry()
@@ -140,5 +183,6 @@ def _works(check: Callable[[], None]) -> bool:
     return True
 
 
-def _answer(checks: dict[str, Any], good: bool) -> JSONResponse:
-    return JSONResponse({"status": "ok" if good else "degraded", **checks}, 200 if good else 503)
+def _status(response: Response, good: bool) -> str:
+    response.status_code = 200 if good else 503
+    return "ok" if good else "degraded"

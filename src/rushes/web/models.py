@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 T = TypeVar("T")
+
+# Deeper than anything we or a handler would say, and nothing on the way to a reader minds.
+DEEPEST = 64
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
 Cursor = Annotated[
@@ -21,6 +24,38 @@ class Body(BaseModel):
     """A request: what is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
+    takes_nul: ClassVar[bool] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_odd(cls, value: Any) -> Any:
+        refuse_odd(value, takes_nul=cls.takes_nul)
+        return value
+
+
+def refuse_odd(value: Any, *, takes_nul: bool = False) -> None:
+    """JSON that cannot be kept and given back: too deep, half characters, huge numbers."""
+    left = [(value, 0)]
+    while left:
+        each, depth = left.pop()
+        if isinstance(each, str):
+            _refuse_odd_text(each, takes_nul)
+        elif isinstance(each, int) and each.bit_length() > 63:
+            raise ValueError("has a number that is too large")
+        elif isinstance(each, dict | list):
+            if depth == DEEPEST:
+                raise ValueError("is nested too deeply")
+            inner = [*each, *each.values()] if isinstance(each, dict) else each
+            left += [(item, depth + 1) for item in inner]
+
+
+def _refuse_odd_text(text: str, takes_nul: bool) -> None:
+    if not takes_nul and "\0" in text:
+        raise ValueError("has a NUL character")
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("has half a character") from None
 
 
 class Page(BaseModel, Generic[T]):
@@ -192,5 +227,22 @@ class Invite(BaseModel):
     expires_at: Time
 
 
-class Done(BaseModel):
-    ok: bool = True
+class FailureGroup(BaseModel):
+    """Failed jobs with the same reason."""
+
+    kind: str
+    error_code: str | None
+    count: int
+    last_failed_at: Time
+    example: str | None
+
+
+class QueueStats(BaseModel):
+    states: dict[str, int]
+    kinds: dict[str, dict[str, int]]
+    users: dict[str, dict[str, int]]
+    oldest_queued_at: Time
+    wait_seconds: float | None
+    run_seconds: float | None
+    failures: list[FailureGroup]
+    paused: list[str]

@@ -7,6 +7,7 @@ player that has begun with one version gets no file of another, whatever is publ
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from rushes import errors
 from rushes.db.database import Database
-from rushes.media import library
+from rushes.media import library, media
 from rushes.media import store as media_store
 from rushes.media.media import Media
 from rushes.web import auth, models, ranges, views
@@ -35,13 +36,29 @@ FRESH, FOREVER = "no-cache", "private, max-age=31536000, immutable"
 # A page that a browser would run must never come from here.
 SANDBOX = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 ASIDE = ("thumbnail.jpg", "storyboard.vtt", "captions.vtt")
-FILE: dict[str, Any] = {
-    "response_class": Response,
-    "responses": {200: {"content": {"application/octet-stream": {}}}, 206: {"description": "Part"}},
-}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
-@router.api_route("/media/{media_id}/stream/{name:path}", methods=["GET", "HEAD"], **FILE)
+def _files(
+    to: APIRouter, path: str, *types: str, **options: Any
+) -> Callable[[Callable[..., Response]], Callable[..., Response]]:
+    """Adds a route to files of these types, whole or in part."""
+    content = {each.partition(";")[0]: BINARY for each in types}
+    responses: dict[int | str, dict[str, Any]] = {
+        200: {"content": content},
+        206: {"content": content, "description": "Part of it"},
+        304: {"description": "It is the one you have"},
+        307: {"description": "It is there, in the current version"},
+    }
+
+    def add(answer: Callable[..., Response]) -> Callable[..., Response]:
+        to.head(path, include_in_schema=False, **options)(answer)
+        return to.get(path, response_class=Response, responses=responses, **options)(answer)
+
+    return add
+
+
+@_files(router, "/media/{media_id}/stream/{name:path}", *media.CONTENT_TYPES.values())
 def stream(request: Request, media_id: MediaId, name: Name, who: auth.User, site: Here) -> Response:
     """A file of the current version, with ranges."""
     with site.db.read() as tx:
@@ -49,7 +66,7 @@ def stream(request: Request, media_id: MediaId, name: Name, who: auth.User, site
     return _send(request, site, item, name)
 
 
-@router.api_route("/media/{media_id}/source", methods=["GET", "HEAD"], **FILE)
+@_files(router, "/media/{media_id}/source", "application/octet-stream")
 def source(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
     """The file as it was uploaded."""
     with site.db.read() as tx:
@@ -67,13 +84,15 @@ def source(request: Request, media_id: MediaId, who: auth.User, site: Here) -> R
 
 
 def _add_aside(name: str) -> None:
-    @router.api_route(f"/media/{{media_id}}/{name}", methods=["GET", "HEAD"], **FILE)
+    type = media.check_artifact_name(name)
+
+    @_files(router, f"/media/{{media_id}}/{name}", type)
     def aside(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
         with site.db.read() as tx:
             item = library.found(tx, media_id, who.sees)
         return _send(request, site, item, name, beside="stream/")
 
-    @shared.api_route(f"/{name}", methods=["GET", "HEAD"], dependencies=[auth.Public], **FILE)
+    @_files(shared, f"/{name}", type, dependencies=[auth.Public])
     def shared_aside(request: Request, token: Token, site: Here) -> Response:
         return _send(request, site, _by_token(site, token), name, beside="stream/")
 
@@ -82,9 +101,7 @@ for each in ASIDE:
     _add_aside(each)
 
 
-@shared.api_route(
-    "/stream/{name:path}", methods=["GET", "HEAD"], dependencies=[auth.Public], **FILE
-)
+@_files(shared, "/stream/{name:path}", *media.CONTENT_TYPES.values(), dependencies=[auth.Public])
 def shared_stream(request: Request, token: Token, name: Name, site: Here) -> Response:
     """The same without signing in, by a share link."""
     return _send(request, site, _by_token(site, token), name)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from rushes import errors
 from rushes.accounts import access, keys
@@ -22,6 +22,7 @@ from rushes.fleet.worker import Worker
 from rushes.jobs.queue import Claimant
 from rushes.protocol import Assignment, Beat, Claim, Completion, Hello, Progress
 from rushes.web import auth, ranges
+from rushes.web.models import Body
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -32,6 +33,9 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 # So many chunks may wait between the connection and the disk.
 CHUNKS_AHEAD = 8
 END = b""
+OCTETS: dict[str, Any] = {
+    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+}
 
 Words = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=256)]
 Id = Annotated[str, Field(max_length=100, pattern=r"^[a-z]+_[A-Za-z0-9_]+$")]
@@ -39,14 +43,10 @@ ClaimHeader = Annotated[str, Header(alias="Rushes-Claim", max_length=100)]
 JobId = Annotated[str, Path(max_length=100)]
 
 
-class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
 class WorkerHello(Body):
     kinds: Words
-    capabilities: Words = []
-    metadata: dict[str, Any] = {}
+    capabilities: Words = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class ClaimRequest(Body):
@@ -67,7 +67,14 @@ class Heartbeat(Body):
     claims: list[Held] = Field([], max_length=1000)
 
 
-class ProgressReport(Held):
+class Report(Held):
+    """A handler's words: what cannot be kept of them is left out later, and is no reason to
+    refuse the rest."""
+
+    takes_nul = True
+
+
+class ProgressReport(Report):
     progress: float = Field(0, ge=0, le=1)
     stage: str | None = Field(None, max_length=100)
     checkpoint: Any = None
@@ -75,18 +82,18 @@ class ProgressReport(Held):
     detail: dict[str, Any] | None = None
 
 
-class Complete(Held):
+class Complete(Report):
     result: Any = None
     manifest: dict[str, str] | None = Field(None, max_length=200_000)
 
 
-class Fail(Held):
+class Fail(Report):
     error_class: str = Field("transient", pattern="^(permanent|transient|resource)$")
     code: str = Field("failed", max_length=100)
     message: str = Field("", max_length=4000)
 
 
-class Lines(Held):
+class Lines(Report):
     lines: list[Annotated[str, Field(max_length=10_000)]] = Field(max_length=1000)
 
 
@@ -121,7 +128,71 @@ class StateAnswer(BaseModel):
     state: str
 
 
-@router.post("/register", status_code=201, dependencies=[auth.Public])
+class Terms(BaseModel):
+    worker_id: str
+    name: str
+    heartbeat_seconds: float
+    lease_seconds: float
+
+
+class Job(BaseModel):
+    """What is known of a job by whoever holds it."""
+
+    job_id: str
+    claim_id: str
+    kind: str
+    args: dict[str, Any]
+    media_id: str | None
+    user_id: str
+    epoch: int
+    attempt: int
+    max_attempts: int
+    checkpoint: Any
+    lease_seconds: float
+
+
+class Claimed(BaseModel):
+    jobs: list[Job]
+
+
+class HeldAnswer(BaseModel):
+    held: bool
+    cancel: bool
+
+
+class HeartbeatAnswer(BaseModel):
+    claims: dict[str, HeldAnswer]
+    drain: bool
+    lease_seconds: float
+
+
+class ProgressAnswer(HeldAnswer):
+    lease_seconds: float
+
+
+class Logged(BaseModel):
+    lines: int
+
+
+class File(BaseModel):
+    name: str
+    size_bytes: int
+    sha256: str
+    content_type: str
+
+
+class Files(BaseModel):
+    items: list[File]
+
+
+class Presigned(BaseModel):
+    url: str | None
+    ticket: str | None
+
+
+@router.post(
+    "/register", status_code=201, dependencies=[auth.Public], responses=documented(403, 429)
+)
 def register(
     body: Register,
     request: Request,
@@ -144,7 +215,7 @@ def register(
     return Registered(worker_id=worker_id, name=body.name, key=made.text, prefix=made.prefix)
 
 
-@router.post("/join", status_code=201, dependencies=[auth.Public])
+@router.post("/join", status_code=201, dependencies=[auth.Public], responses=documented(429))
 def join(body: Join, request: Request, site: Here) -> Registered:
     """Use an invite's code up."""
     with access.throttled(site.db, auth.address_of(request)):
@@ -153,19 +224,19 @@ def join(body: Join, request: Request, site: Here) -> Registered:
 
 
 @router.post("/hello")
-def hello(body: WorkerHello, worker: auth.WorkerKey, site: Here) -> dict[str, Any]:
+def hello(body: WorkerHello, worker: auth.WorkerKey, site: Here) -> Terms:
     """What the worker can do, each time it starts; the answer says on what terms it works."""
     site.dispatch.hello(worker.id, Hello(**body.model_dump()))
     settings = site.settings
-    return {
-        "worker_id": worker.id,
-        "name": worker.name,
-        "heartbeat_seconds": settings.heartbeat_interval,
-        "lease_seconds": settings.claim_duration,
-    }
+    return Terms(
+        worker_id=worker.id,
+        name=worker.name,
+        heartbeat_seconds=settings.heartbeat_interval,
+        lease_seconds=settings.claim_duration,
+    )
 
 
-@router.post("/claim")
+@router.post("/claim", response_model=Claimed)
 async def claim(
     body: ClaimRequest, request: Request, worker: auth.WorkerKey, site: Here
 ) -> Response:
@@ -191,7 +262,7 @@ async def claim(
         await site.doorbell.wait(mark, min(left, poll))
 
 
-@router.post("/heartbeat")
+@router.post("/heartbeat", response_model=HeartbeatAnswer)
 def heartbeat(body: Heartbeat, worker: auth.WorkerKey, site: Here) -> Response:
     """Renew what is held. `held` false: stop at once; `cancel`: stop and say so."""
     claims = [each.claim for each in body.claims]
@@ -202,13 +273,15 @@ def heartbeat(body: Heartbeat, worker: auth.WorkerKey, site: Here) -> Response:
 
 
 @router.post("/progress")
-def progress(body: ProgressReport, worker: auth.WorkerKey, site: Here) -> dict[str, Any]:
+def progress(body: ProgressReport, worker: auth.WorkerKey, site: Here) -> ProgressAnswer:
+    """How far it is; renews the lease, too."""
     _mine(site, worker, body)
     report = Progress(claim=body.claim, **body.model_dump(exclude={"job_id", "claim_id"}))
     beat = site.dispatch.progress([report])[body.claim_id]
     if not beat.held:
         raise errors.ClaimLost("the claim is not held any more")
-    return {"held": True, "cancel": beat.cancel, "lease_seconds": site.settings.claim_duration}
+    lease = site.settings.claim_duration
+    return ProgressAnswer(held=True, cancel=beat.cancel, lease_seconds=lease)
 
 
 @router.post("/complete")
@@ -221,6 +294,7 @@ def complete(body: Complete, worker: auth.WorkerKey, site: Here) -> StateAnswer:
 
 @router.post("/fail")
 def fail(body: Fail, worker: auth.WorkerKey, site: Here) -> StateAnswer:
+    """The attempt has failed; the answer says what becomes of the job."""
     _mine(site, worker, body)
     state = site.dispatch.fail(body.claim, body.error_class, body.code, body.message)
     return StateAnswer(state=state)
@@ -234,13 +308,18 @@ def release(body: Held, worker: auth.WorkerKey, site: Here) -> StateAnswer:
 
 
 @router.post("/logs", status_code=202)
-def logs(body: Lines, worker: auth.WorkerKey, site: Here) -> dict[str, int]:
+def logs(body: Lines, worker: auth.WorkerKey, site: Here) -> Logged:
+    """Lines for people who look at the job; sanitized before they are kept."""
     _mine(site, worker, body)
     site.dispatch.log(worker.id, body.claim, body.lines)
-    return {"lines": len(body.lines)}
+    return Logged(lines=len(body.lines))
 
 
-@router.get("/source", response_class=Response)
+@router.get(
+    "/source",
+    response_class=Response,
+    responses={200: {"content": OCTETS}, 206: {"content": OCTETS}, **documented(404, 416)},
+)
 @router.head("/source", include_in_schema=False)
 def source(
     request: Request,
@@ -263,7 +342,7 @@ def source(
     return ranges.from_storage(request, site.storage, key, source.size_bytes, headers=facts)
 
 
-@router.get("/artifacts/{job_id}")
+@router.get("/artifacts/{job_id}", response_model=Files)
 def artifacts(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader) -> Response:
     """What this claim has put already."""
     held = Claim(job_id, claim_id)
@@ -274,15 +353,15 @@ def artifacts(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: Claim
 @router.post("/artifacts/{job_id}/presign")
 def presign(
     job_id: JobId, body: PresignRequest, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader
-) -> dict[str, str | None]:
+) -> Presigned:
     """Where to PUT a file past the server; `url` is null when that cannot be."""
     held = Claim(job_id, claim_id)
     site.dispatch.check_owner(worker.id, held)
     found = site.dispatch.presign(held, body.name)
-    return {"url": found.url if found else None, "ticket": found.ticket if found else None}
+    return Presigned(url=found.url if found else None, ticket=found.ticket if found else None)
 
 
-@router.post("/artifacts/{job_id}/confirm")
+@router.post("/artifacts/{job_id}/confirm", response_model=File)
 def confirm(
     job_id: JobId, body: Confirm, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader
 ) -> Response:
@@ -300,7 +379,12 @@ def confirm(
     return _json(artifact)
 
 
-@router.put("/artifacts/{job_id}/{name:path}", responses=documented(413, 507))
+@router.put(
+    "/artifacts/{job_id}/{name:path}",
+    response_model=File,
+    responses=documented(413, 507),
+    openapi_extra={"requestBody": {"required": True, "content": OCTETS}},
+)
 async def put_artifact(
     job_id: JobId,
     name: Annotated[str, Path(max_length=300)],

@@ -32,6 +32,7 @@ FENCE_AT = 0.75
 REPORT_SECONDS = 0.25
 RETRY_SECONDS = 0.2
 LONGEST_RETRY_SECONDS = 5.0
+RESULT_LIMIT_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,12 +297,12 @@ class Worker:
                 answer = call()
                 self._reached()
                 return answer
-            except (errors.Conflict, errors.NotFound, errors.Denied, errors.Unauthorized) as error:
-                log.warning("a report was refused: %s", error.message)
-                return None
             except errors.Unavailable as error:
                 self._missed(error)
                 time.sleep(RETRY_SECONDS)
+            except errors.RushesError as error:
+                log.warning("a report was refused: %s", error.message)
+                return None
         return None
 
     def _patience(self) -> float:
@@ -330,9 +331,13 @@ class Worker:
 def _checked(result: Any) -> Any:
     """Refuse here what could not be reported later, and would hold up its neighbours."""
     try:
-        msgspec.json.encode(result)
+        size = len(msgspec.json.encode(result))
     except (TypeError, ValueError) as error:
         raise errors.PermanentFailure(
             f"the handler's result is not JSON: {error}", code="bad_result"
         ) from None
+    if size > RESULT_LIMIT_BYTES:
+        raise errors.PermanentFailure(
+            "the handler's result is larger than 1 MB: put it as an artifact", code="bad_result"
+        )
     return result

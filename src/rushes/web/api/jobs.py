@@ -190,13 +190,13 @@ def act(body: Action, who: auth.User, site: Here, once: idempotency.Once) -> Act
 
 
 @router.get("/queue/stats")
-def stats(who: auth.User, site: Here) -> dict[str, Any]:
+def stats(who: auth.User, site: Here) -> models.QueueStats:
     """Counts per state and kind, waiting and running times, failures by what they failed of."""
     with site.db.read() as tx:
         rows = [row for row in read_store.stats(tx) if who.sees in (None, row["user_id"])]
         groups = read_store.failure_groups(tx, who.sees)
         paused = read_store.pauses(tx)
-    return insight.summary(rows, groups, paused)
+    return models.QueueStats(**insight.summary(rows, groups, paused))
 
 
 @router.post("/queue/pause")
