@@ -28,22 +28,21 @@ def first_jobs(media_id: str, user_id: str, options: Options) -> list[NewJob]:
 
 
 def transcode(media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
-    return NewJob(
-        kind=TRANSCODE,
-        media_id=media_id,
-        user_id=user_id,
-        args=_given(args),
-        dedupe_key=f"{TRANSCODE}:{media_id}",
-    )
+    return _on_media(TRANSCODE, media_id, user_id, args)
 
 
 def transcribe(media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
+    return _on_media(TRANSCRIBE, media_id, user_id, args)
+
+
+def _on_media(kind: str, media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
+    """At most one of a kind is under way for a media."""
     return NewJob(
-        kind=TRANSCRIBE,
+        kind=kind,
         media_id=media_id,
         user_id=user_id,
-        args=_given(args),
-        dedupe_key=f"{TRANSCRIBE}:{media_id}",
+        args={name: value for name, value in args.items() if value is not None},
+        dedupe_key=f"{kind}:{media_id}",
     )
 
 
@@ -57,7 +56,3 @@ def follow_ups(kind: str, media_id: str | None, user_id: str) -> list[NewJob]:
 def purge(what: str, id: str) -> NewJob:
     """Remove the bytes of a version, a media or an upload; `what` says which."""
     return NewJob(kind=PURGE, args={what: id}, dedupe_key=f"{PURGE}:{id}", priority="low")
-
-
-def _given(args: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in args.items() if value is not None}

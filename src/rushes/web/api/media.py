@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
-from rushes import errors
+from rushes.accounts.account import Principal
 from rushes.db.database import Tx
-from rushes.jobs import store as jobs
+from rushes.jobs.job import NewJob
 from rushes.media import library, media, pipeline
 from rushes.media import store as media_store
 from rushes.media.media import Status
 from rushes.web import auth, idempotency, models, views
+from rushes.web.api import jobs as job_api
 from rushes.web.models import Body, Cursor, Limit
 from rushes.web.problems import documented
-from rushes.web.site import Here
+from rushes.web.site import Here, Site
 
 router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 404, 422))
 
@@ -117,50 +119,34 @@ def unshare(media_id: MediaId, who: auth.User, site: Here) -> None:
 
 @router.post("/{media_id}/retranscode", status_code=202, responses=documented(409))
 def retranscode(
-    media_id: MediaId,
-    body: Retranscode,
-    who: auth.User,
-    site: Here,
-    once: idempotency.Once,
+    media_id: MediaId, body: Retranscode, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
     """Make a new version; the old one plays until it is there."""
-    args = body.model_dump()
-    return once.run(
-        site,
-        who,
-        body,
-        models.Job,
-        lambda tx: _start(site, tx, who, media_id, pipeline.TRANSCODE, args),
-    )
+    return start(media_id, body, who, site, once, pipeline.transcode)
 
 
 @router.post("/{media_id}/retranscribe", status_code=202, responses=documented(409))
 def retranscribe(
-    media_id: MediaId,
-    body: Retranscribe,
-    who: auth.User,
-    site: Here,
-    once: idempotency.Once,
+    media_id: MediaId, body: Retranscribe, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
     """Transcribe again."""
-    args = body.model_dump()
-    return once.run(
-        site,
-        who,
-        body,
-        models.Job,
-        lambda tx: _start(site, tx, who, media_id, pipeline.TRANSCRIBE, args),
-    )
+    return start(media_id, body, who, site, once, pipeline.transcribe)
 
 
-def _start(
-    site: Here, tx: Tx, who: auth.User, media_id: str, kind: str, args: dict[str, object]
+def start(
+    media_id: str,
+    body: Body,
+    who: Principal,
+    site: Site,
+    once: idempotency.Repeat,
+    make: Callable[[str, str, Mapping[str, Any]], NewJob],
 ) -> models.Job:
     """One enqueue; what is waiting or running already is answered instead."""
-    item = library.found(tx, media_id, who.sees)
-    make = pipeline.transcode if kind == pipeline.TRANSCODE else pipeline.transcribe
-    started = site.queue.enqueue(tx, make(item.id, item.user_id, args))
-    job = jobs.get(tx, started.id)
-    if job is None:
-        raise errors.NotFound(f"no job {started.id}")
-    return views.job(job)
+
+    def enqueue(tx: Tx) -> models.Job:
+        item = library.found(tx, media_id, who.sees)
+        args = body.model_dump(exclude={"media_id"})
+        started = site.queue.enqueue(tx, make(item.id, item.user_id, args))
+        return views.job(job_api.found(tx, started.id, who.sees))
+
+    return once.run(site, who, body, models.Job, enqueue)

@@ -14,9 +14,10 @@ from rushes.db.database import Tx
 from rushes.jobs import read_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import TERMINAL, State
-from rushes.media import library, pipeline
+from rushes.media import pipeline
 from rushes.web import auth, idempotency, models, upload_docs, uploads, views
 from rushes.web.api import jobs as job_api
+from rushes.web.api import media as media_api
 from rushes.web.api.jobs import JobId
 from rushes.web.models import Body, Cursor, Limit
 from rushes.web.problems import documented
@@ -42,14 +43,7 @@ def create(
     body: TranscriptionRequest, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
     """One that waits or runs already is answered instead. While the server leaves: 503."""
-    args = body.model_dump(exclude={"media_id"})
-
-    def start(tx: Tx) -> models.Job:
-        item = library.found(tx, body.media_id, who.sees)
-        started = site.queue.enqueue(tx, pipeline.transcribe(item.id, item.user_id, args))
-        return views.job(job_api.found(tx, started.id, who.sees))
-
-    answer = once.run(site, who, body, models.Job, start)
+    answer = media_api.start(body.media_id, body, who, site, once, pipeline.transcribe)
     if site.stopping.is_set():
         raise errors.Unavailable("the server is leaving; the transcription is queued and safe")
     return answer
