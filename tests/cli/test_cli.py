@@ -83,6 +83,7 @@ def test_light_commands_import_nothing_slow(arguments: list[str], shell: Shell) 
         ["jobs", "cancel", NO_ID, "--state", "queued"],
         ["jobs", "retry", NO_ID, "--dry-run"],
         ["media", "ls", "--status", "asleep"],
+        ["media", "rm"],
         ["tokens", "create", "script", "--expires", "soon"],
         ["upload"],
         ["upload", "no-such-file.mov"],

@@ -22,7 +22,6 @@ from wire import Wire
 MIB = 2**20
 # Enough for any sniffer; what follows is never looked at.
 MP4 = bytes.fromhex("0000001c667479706d703432000000006d70343269736f6d0000000000000000")
-NO_TRANSCRIPT = ("--no-transcribe",)
 
 
 @pytest.fixture
@@ -166,8 +165,17 @@ def test_a_limit_of_the_server_is_told(
     server = serve(max_upload_size=1000)
     shell.set(server=server.url, token=ADMIN_TOKEN)
     assert shell.run("upload", make(clips / "a.mp4", 1001)) == 1
-    assert "1" in shell.out
+    assert "failed" in shell.out
     assert media_of(server) == []
+
+
+def test_a_full_disk_is_told_at_once(
+    shell: Shell, serve: Callable[..., Running], clips: Path
+) -> None:
+    server = serve(min_free_space=2**60)
+    shell.set(server=server.url, token=ADMIN_TOKEN)
+    assert shell.run("upload", make(clips / "a.mp4")) == 3
+    assert "rushes: there is not enough room on the server's disk; the same command" in shell.err
 
 
 # A line that breaks

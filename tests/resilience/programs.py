@@ -32,11 +32,14 @@ _context.set_forkserver_preload(["__main__", "resilience.programs", "rushes.serv
 class Program:
     def __init__(self, arguments: list[str], environment: Mapping[str, str], log: Path) -> None:
         self.log = log
-        self._given = arguments, dict(environment), str(log)
+        self.environment = dict(environment)
+        self._arguments = arguments
         self._process: ForkServerProcess | None = None
 
     def start(self) -> None:
-        self._process = _context.Process(target=_run, args=self._given, daemon=True)
+        self._process = _context.Process(
+            target=_run, args=(self._arguments, self.environment, str(self.log)), daemon=True
+        )
         self._process.start()
 
     def kill(self) -> None:
@@ -87,6 +90,10 @@ class Server(Program, Clients):
         }
         environment[stage.VARIABLE] = str(self.stage.directory)
         super().__init__(["serve"], environment, data_dir / "server.log")
+
+    def set(self, **given: Any) -> None:
+        """From the next start on."""
+        self.environment |= {settings.variable(name): text(value) for name, value in given.items()}
 
     def start(self) -> None:
         super().start()

@@ -4,18 +4,23 @@ old set or the new one, and the new one is published once.
 
 from __future__ import annotations
 
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
+import services
 from resilience import crashing_server as steps
 from resilience.programs import Server
 from resilience.scene import Scene, audience, opened, worker
+from rushes import errors
 
 # Longer than any restart takes here; what was lost is found again by a shorter one.
 LEASE = {"claim_duration": 60.0, "heartbeat_interval": 5.0}
-SHORT = {"RUSHES_CLAIM_DURATION": "2", "RUSHES_HEARTBEAT_INTERVAL": "0.4"}
+SHORT = {"claim_duration": 2, "heartbeat_interval": 0.4}
 HANDLERS = {"handlers": "resilience.demo_handlers"}
 
 Start = Callable[..., Server]
@@ -69,3 +74,79 @@ def test_a_set_stays_published_when_the_server_dies_before_it_can_say_so(
     server = start_server(database_url=database_url, **LEASE)
     with scene_on(server) as scene:
         assert crash_at(server, scene, steps.COMMITTED, published=True) == ["succeeded"]
+
+
+def test_a_job_whose_worker_never_heard_of_it_is_handed_out_again(
+    start_server: Start, database_url: str
+) -> None:
+    server = start_server(database_url=database_url, **LEASE)
+    with scene_on(server) as scene:
+        server.set(**SHORT)
+        assert crash_at(server, scene, steps.CLAIMED) == ["lost", "succeeded"]
+
+
+@pytest.mark.parametrize("step", [*steps.PUT_STEPS, *steps.UNCOMMITTED])
+def test_a_server_that_works_itself_tries_again_after_it_died(
+    start_server: Start, step: str
+) -> None:
+    server = start_server(**HANDLERS, **LEASE)
+    with scene_on(server, remote=False) as scene:
+        server.set(**SHORT)
+        assert crash_at(server, scene, step) == ["lost", "succeeded"]
+
+
+def test_a_server_that_works_itself_does_not_do_again_what_it_has_published(
+    start_server: Start,
+) -> None:
+    server = start_server(**HANDLERS, **LEASE)
+    with scene_on(server, remote=False) as scene:
+        server.set(**SHORT)
+        assert crash_at(server, scene, steps.COMMITTED, published=True) == ["succeeded"]
+
+
+@pytest.mark.parametrize("step", [steps.COPIED, steps.UNCOMMITTED[3]])
+def test_files_in_a_bucket_survive_the_server_as_well(
+    start_server: Start, seaweed: services.Seaweed, step: str
+) -> None:
+    server = start_server(storage_url=seaweed.url(prefix=uuid.uuid4().hex), **LEASE)
+    with scene_on(server) as scene:
+        assert crash_at(server, scene, step) == ["succeeded"]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[services.Postgres]:
+    """One that keeps its promises, to be crashed."""
+    # Not tmp_path: as root that lies below a 0700 directory, where PostgreSQL cannot go.
+    with tempfile.TemporaryDirectory(prefix="rushes-crash-pg-") as data:
+        server = services.Postgres.start(Path(data), durable=True)
+        yield server
+        server.stop()
+
+
+@pytest.mark.parametrize("step", [steps.UNCOMMITTED[2], steps.UNCOMMITTED[3], steps.ANSWER_LOST])
+@pytest.mark.parametrize("remote", [True, False], ids=["http", "in-process"])
+def test_a_database_that_dies_while_it_publishes_leaves_one_set_or_the_other(
+    start_server: Start, postgres: services.Postgres, step: str, remote: bool
+) -> None:
+    url = postgres.create_database(f"d_{uuid.uuid4().hex}")
+    more = {} if remote else HANDLERS
+    server = start_server(database_url=url, **more, **LEASE)
+    with scene_on(server, remote=remote) as scene:
+        before = scene.watch()
+        with audience(scene) as watching:
+            server.stage.arm(step)
+            job_id = scene.enqueue()
+            server.stage.wait(step)
+            postgres.restart()
+            server.stage.release(step)
+            until_answered(lambda: scene.wait(job_id))
+            assert set(watching.leave()) <= {before, scene.watch()}
+        scene.check(job_id, ["succeeded"], before=before)
+
+
+def until_answered(call: Callable[[], None]) -> None:
+    """Our own connections are from before the crash, too."""
+    try:
+        call()
+    except errors.Unavailable:
+        call()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import cyclopts
 
+from rushes import errors
 from rushes.cli import client, output
 
 if TYPE_CHECKING:
@@ -67,11 +68,12 @@ def show(id: Id, /, *, json: output.Json = False) -> None:
 @app.command(name="rm")
 def remove(*ids: Id, yes: output.Yes = False, json: output.Json = False) -> None:
     """Remove media and their work; nobody can watch them any more."""
+    if not ids:
+        raise errors.Invalid("say which media, by their ids")
     with client.connect() as api:
         titles = [api.get(f"/media/{id}")["title"] for id in ids]
         named = f'"{titles[0]}"' if len(ids) == 1 else output.count(len(ids), "media item")
-        if ids:
-            output.confirm(f"Remove {named}?", yes)
+        output.confirm(f"Remove {named}?", yes)
         for id in ids:
             api.delete(f"/media/{id}")
     if json:

@@ -103,7 +103,9 @@ class Sender:
                     answer = self._append(source, upload_id, offset, task)
                 if MEDIA_ID in answer.headers:
                     return Sent(answer.headers[MEDIA_ID], answer.headers.get(DUPLICATE_OF))
-                offset = int(answer.headers[OFFSET])
+                before, offset = offset, int(answer.headers[OFFSET])
+                if before is not None and offset <= before:
+                    raise errors.Unavailable(f"{self._api.where} took none of it")
                 task.at(offset)
                 patience.got_to(offset)
             except (errors.Conflict, errors.Unavailable, errors.TooMany) as error:
@@ -172,11 +174,12 @@ class _Patience:
 
     def wait(self, error: errors.RushesError) -> None:
         """Raises the error when it has gone on for too long, or waiting cannot help."""
-        if self._tries == 0:
-            self._since = time.monotonic()
-            self._say(f"{error.message}; trying again")
-        if isinstance(error, errors.DiskFull) or time.monotonic() - self._since > self._seconds:
+        now = time.monotonic()
+        self._since = self._since if self._tries else now
+        if isinstance(error, errors.DiskFull) or now - self._since > self._seconds:
             raise error
+        if self._tries == 0:
+            self._say(f"{error.message}; trying again")
         longest = min(FIRST_WAIT_SECONDS * 2**self._tries, LONGEST_WAIT_SECONDS)
         self._sleep(longest * random.uniform(0.75, 1))
         self._tries += 1

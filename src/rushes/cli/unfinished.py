@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
 # Longer than any server keeps an unfinished upload by default.
 KEPT_SECONDS = 30 * 86400
 
-Entries = dict[str, dict[str, str | float]]
+
+class Entry(msgspec.Struct, frozen=True):
+    upload_id: str
+    at: float
 
 
 class Unfinished:
@@ -33,33 +38,30 @@ class Unfinished:
 
     def find(self, key: str) -> str | None:
         entry = self._read().get(key)
-        return str(entry["upload_id"]) if entry else None
+        return entry.upload_id if entry else None
 
     def note(self, key: str, upload_id: str) -> None:
-        entry: dict[str, str | float] = {"upload_id": upload_id, "at": time.time()}
+        entry = Entry(upload_id, time.time())
         self._change(lambda entries: entries.update({key: entry}))
 
     def forget(self, key: str) -> None:
         if key in self._read():
             self._change(lambda entries: entries.pop(key, None))
 
-    def _read(self) -> Entries:
+    def _read(self) -> dict[str, Entry]:
         try:
-            said = json.loads(self._path.read_text())
-        except (OSError, ValueError):
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Entry])
+        except (OSError, msgspec.MsgspecError):
             return {}
-        return said if isinstance(said, dict) else {}
 
-    def _change(self, change: Callable[[Entries], object]) -> None:
+    def _change(self, change: Callable[[dict[str, Entry]], object]) -> None:
         with suppress(OSError), self._locked():
             oldest = time.time() - KEPT_SECONDS
-            entries = {
-                key: entry for key, entry in self._read().items() if float(entry["at"]) > oldest
-            }
+            entries = {key: each for key, each in self._read().items() if each.at > oldest}
             change(entries)
             draft = self._path.with_suffix(".new")
-            with open(draft, "w", opener=_private) as file:
-                json.dump(entries, file)
+            with open(draft, "wb", opener=_private) as file:
+                file.write(msgspec.json.encode(entries))
             draft.replace(self._path)
 
     @contextmanager

@@ -165,7 +165,7 @@ def _send(sender: Sender, file: _File, wishes: dict[str, str], bars: Meter) -> R
         # A folder may well hold other things besides media.
         result.status = FAILED_STATUS if file.named else SKIPPED
         result.error = error.message
-    except errors.Invalid as error:
+    except (errors.Invalid, errors.NotFound) as error:
         result.status, result.error = FAILED_STATUS, error.message
     else:
         result.media_id, result.duplicate_of = sent.media_id, sent.duplicate_of

@@ -1,20 +1,29 @@
-"""uvicorn's HTTP/1.1 protocol with two limits it lacks: on the time and on the size of headers.
+"""uvicorn's HTTP/1.1 protocol with the limits it lacks: on the time and the size of headers, and on
+what comes around a body.
 
 Without them a client that sends a byte now and then holds a connection for ever, and one that
-never ends its headers fills the memory.
+never ends its headers, a chunk's extension or its trailers fills the memory.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
 HEADER_BYTES = 32 * 1024
-TOO_SLOW = (408, "Request Timeout", "the request's headers took too long")
-TOO_LARGE = (431, "Request Header Fields Too Large", "the request's headers are too large")
+Refusal = tuple[int, str, str, str]
+BAD_REQUEST = (400, "Bad Request", "bad_request", "the request cannot be understood")
+TOO_SLOW = (408, "Request Timeout", "too_slow", "the request's headers took too long")
+TOO_LARGE = (
+    431,
+    "Request Header Fields Too Large",
+    "headers_too_large",
+    "the request's headers are too large",
+)
 
 
 class Connection(HttpToolsProtocol):
@@ -23,51 +32,84 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deadline: asyncio.TimerHandle | None = None
-        self._header_bytes = 0
         self._in_headers = True
+        # What came since the last byte of a body or the end of a request.
+        self._around_bytes = 0
+        self._refusal: Refusal = BAD_REQUEST
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._expect_headers()
+        self._expect(TOO_SLOW)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_are_there()
+        self._expect(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_headers:
-            self._header_bytes += len(data)
+        self._around_bytes += len(data)
         super().data_received(data)
-        if self._in_headers and self._header_bytes > HEADER_BYTES:
+        if self._around_bytes > HEADER_BYTES:
             self._refuse(TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        self._expect_headers()
+        self._in_headers = True
+        self._expect(TOO_SLOW)
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers come too late to mean anything, and past whatever has looked at the headers.
+        if self._in_headers:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._headers_are_there()
+        self._in_headers = False
+        self._expect(None)
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > HEADER_BYTES:
+            self._refusal = TOO_LARGE
+            raise ValueError("headers too large")
         super().on_headers_complete()
 
-    def _expect_headers(self) -> None:
-        self._headers_are_there()
-        self._in_headers = True
-        self._header_bytes = 0
-        self._deadline = self.loop.call_later(self.header_seconds, self._refuse, TOO_SLOW)
+    def on_body(self, body: bytes) -> None:
+        self._around_bytes = 0
+        super().on_body(body)
 
-    def _headers_are_there(self) -> None:
-        self._in_headers = False
+    def on_message_complete(self) -> None:
+        self._around_bytes = 0
+        self._expect(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.more_body and not self.pipeline:
+            # It was answered before it had ended: what is left may come, but not for ever.
+            self._expect(TOO_SLOW)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._refusal)
+
+    def _expect(self, otherwise: Refusal | None) -> None:
+        """Something has to come before the deadline; None: nothing has to."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+        if otherwise is not None:
+            self._deadline = self.loop.call_later(self.header_seconds, self._refuse, otherwise)
 
-    def _refuse(self, answer: tuple[int, str, str]) -> None:
+    def _refuse(self, refusal: Refusal) -> None:
         if self.transport.is_closing():
             return
-        status, phrase, message = answer
-        body = f'{{"title":"{phrase}","status":{status},"detail":"{message}"}}'
-        self.transport.write(
-            f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/problem+json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()
-        )
+        is_answering = self.cycle is not None and self.cycle.response_started
+        if not is_answering or (self._in_headers and self.cycle.response_complete):
+            self.transport.write(_answer(*refusal))
         self.transport.close()
+
+
+def _answer(status: int, phrase: str, code: str, detail: str) -> bytes:
+    said = {"type": "about:blank", "title": phrase, "status": status, "code": code}
+    body = json.dumps({**said, "detail": detail, "errors": []})
+    return (
+        f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/problem+json\r\n"
+        f"cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
+    ).encode()

@@ -9,11 +9,18 @@ import asyncio
 import logging
 import re
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rushes import ids
+from rushes.web import problems
 
 log = logging.getLogger("rushes.http")
 
@@ -22,11 +29,18 @@ BODY_LIMIT_BYTES = 1024 * 1024
 REPORT_LIMIT_BYTES = 32 * 1024 * 1024
 REPORTS = {"/api/v1/worker/complete", "/api/v1/worker/progress"}
 # These take files and count for themselves.
-STREAMING = re.compile(r"/api/v1/(uploads|media|transcriptions/submit|worker/artifacts/.*)(/.*)?")
+STREAMING = re.compile(
+    r"(POST|PATCH) /api/v1/uploads(/[^/]*)?|POST /api/v1/(media|transcriptions/submit)"
+    r"|PUT /api/v1/worker/artifacts/.*"
+)
 # Silence this long in the middle of a body ends the request ...
 SILENCE_SECONDS = 30.0
 # ... and so does a pace below this, looked at as often.
 SLOWEST_BYTES_PER_SECOND = 1024
+# So much, and so long, a sender may go on while it finds out that it was refused.
+LINGER_BYTES = 64 * 2**20
+LINGER_SECONDS = 2.0
+SHARED = re.compile(r"^/s/[^/]+")
 VERSIONED = re.compile(r"/api/(?!v\d+(/|$)|health$)")
 CSP = (
     "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; style-src 'self';"
@@ -44,15 +58,20 @@ HEADERS = {
 }
 
 
-class BodyRefused(Exception):
+class BodyRefused(HTTPException):
+    """The rest of the body is not wanted, and the connection is of no more use."""
+
     def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
+        super().__init__(status, message, {"Connection": "close"})
+        self.code = code
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, *, https: bool) -> None:
+    def __init__(self, app: ASGIApp, *, https: bool, is_worker: Callable[[str], bool]) -> None:
+        """`is_worker` is asked, in a thread, when a key comes with a body that only a worker may
+        send."""
         self.app = app
+        self._is_worker = is_worker
         headers = dict(HEADERS)
         if https:
             headers["strict-transport-security"] = "max-age=31536000"
@@ -64,32 +83,44 @@ class Guard:
             return
         scope["request_id"] = ids.new("req")
         scope["path"] = VERSIONED.sub("/api/v1/", scope["path"], count=1)
-        limit = _limit(scope["path"])
-        body = _Body(receive, limit)
-        answered = _Answer(send, self._headers, scope)
+        body = _Body(receive, scope, self._is_worker)
+        answered = _Answer(send, self._headers, scope, body)
         try:
-            await self.app(scope, body.receive, answered.send)
-        except BodyRefused as refused:
-            if not answered.started:
-                await _refuse(answered.send, scope, refused)
+            if refusal := _odd_address(scope):
+                await refusal(scope, body.receive, answered.send)
+            else:
+                await self.app(scope, body.receive, answered.send)
+        except Exception as error:
+            if answered.started:
+                raise
+            unexpected = problems.unexpected(Request(scope), error)
+            await unexpected(scope, body.receive, answered.send)
         finally:
             answered.log()
 
 
-def _limit(path: str) -> int | None:
-    if STREAMING.fullmatch(path):
-        return None
-    return REPORT_LIMIT_BYTES if path in REPORTS else BODY_LIMIT_BYTES
+def _odd_address(scope: Scope) -> Response | None:
+    """No name or word of ours has a NUL in it, and not every database can even look for one."""
+    if "\0" in scope["path"]:
+        return problems.answer(Request(scope), 404, "not_found", "there is nothing here")
+    if b"%00" in scope["query_string"]:
+        said = "the address has a NUL character"
+        return problems.answer(Request(scope), 422, "bad_field", said)
+    return None
 
 
 class _Body:
-    def __init__(self, receive: Receive, limit: int | None) -> None:
+    def __init__(self, receive: Receive, scope: Scope, is_worker: Callable[[str], bool]) -> None:
         self._receive = receive
-        self._limit = limit
+        self._scope = scope
+        self._is_worker = is_worker
+        self._streams = bool(STREAMING.fullmatch(f"{scope['method']} {scope['path']}"))
+        self._limit = BODY_LIMIT_BYTES
         self._size = 0
         self._ended = False
         self._since = time.monotonic()
         self._since_size = 0
+        self.was_too_large = False
 
     async def receive(self) -> Message:
         if self._ended:
@@ -103,12 +134,30 @@ class _Body:
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
             self._ended = not message.get("more_body", False)
-            self._check()
+            self._check_pace()
+            await self._check_size()
         return message
 
-    def _check(self) -> None:
-        if self._limit is not None and self._size > self._limit:
+    async def discard(self) -> None:
+        """What still comes, for a moment: a line that is closed at once swallows the answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while not self._ended and self._size < LINGER_BYTES:
+                    message = await self._receive()
+                    self._size += len(message.get("body", b""))
+                    self._ended = not message.get("more_body", False)
+
+    async def _check_size(self) -> None:
+        if self._streams or self._size <= self._limit:
+            return
+        if self._limit == BODY_LIMIT_BYTES and self._scope["path"] in REPORTS:
+            if await asyncio.to_thread(self._is_worker, _key(self._scope)):
+                self._limit = REPORT_LIMIT_BYTES
+        if self._size > self._limit:
+            self.was_too_large = True
             raise BodyRefused(413, "too_large", "the request's body is too large")
+
+    def _check_pace(self) -> None:
         now = time.monotonic()
         if now - self._since > SILENCE_SECONDS:
             pace = (self._size - self._since_size) / (now - self._since)
@@ -117,9 +166,17 @@ class _Body:
             self._since, self._since_size = now, self._size
 
 
+def _key(scope: Scope) -> str:
+    headers = Headers(scope=scope)
+    return headers.get("authorization", "").partition(" ")[2] or headers.get("x-api-key", "")
+
+
 class _Answer:
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], scope: Scope) -> None:
+    def __init__(
+        self, send: Send, headers: list[tuple[bytes, bytes]], scope: Scope, body: _Body
+    ) -> None:
         self._send = send
+        self._body = body
         self._headers = headers
         self._scope = scope
         self._at = time.monotonic()
@@ -131,6 +188,10 @@ class _Answer:
             self.started = True
             self._status = message["status"]
             message["headers"] = self._with_ours(message["headers"])
+        elif self._body.was_too_large and not message.get("more_body", False):
+            await self._send({**message, "more_body": True})
+            await self._body.discard()
+            message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
     def _with_ours(self, headers: Any) -> list[tuple[bytes, bytes]]:
@@ -144,29 +205,6 @@ class _Answer:
 
     def log(self) -> None:
         seconds = time.monotonic() - self._at
-        # The path only: a query may hold a sign-in link's secret.
-        path = self._scope.get("route_path") or self._scope["path"]
+        # The path only: a query may hold a sign-in link's secret, and so may a shared address.
+        path = SHARED.sub("/s/…", self._scope["path"], count=1)
         log.debug("%s %s %s %.3fs", self._scope["method"], path, self._status, seconds)
-
-
-async def _refuse(send: Send, scope: Scope, refused: BodyRefused) -> None:
-    import json
-
-    body = json.dumps(
-        {
-            "type": "about:blank",
-            "title": refused.message,
-            "status": refused.status,
-            "code": refused.code,
-            "detail": refused.message,
-            "errors": [],
-            "request_id": scope["request_id"],
-        }
-    ).encode()
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

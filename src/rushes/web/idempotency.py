@@ -20,6 +20,12 @@ from rushes.web.site import Site
 
 M = TypeVar("M", bound=BaseModel)
 
+TRIES = 3
+
+
+class _Overtaken(Exception):
+    """Somebody else has used the key in the meantime; what was done here is undone."""
+
 
 class Repeat:
     """One request's key, if it has one."""
@@ -46,7 +52,13 @@ class Repeat:
             self.keep(tx, who, fingerprint, answer)
             return answer
 
-        return site.db.run(once)
+        for _ in range(TRIES):
+            try:
+                return site.db.run(once)
+            except _Overtaken:
+                # What the twin has answered is there now.
+                continue
+        raise errors.DatabaseBusy("the same request is being answered right now")
 
     def before(self, tx: Tx, who: Principal, fingerprint: str) -> str | None:
         """The answer that was kept for this key."""
@@ -64,7 +76,7 @@ class Repeat:
         if self.key is None:
             return
         if not once_store.keep(tx, who.user_id, self.key, fingerprint, answer.model_dump_json()):
-            raise errors.DatabaseBusy("the same request is being answered right now")
+            raise _Overtaken
 
     def fingerprint(self, body: BaseModel | bytes | None) -> str:
         if isinstance(body, BaseModel):

@@ -106,7 +106,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(errors.RushesError, of_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)
-    app.add_exception_handler(Exception, _unexpected)
 
 
 def of_error(request: Request, error: Exception) -> ProblemResponse:
@@ -123,7 +122,8 @@ def of_error(request: Request, error: Exception) -> ProblemResponse:
 def _invalid(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, RequestValidationError)
     fields = [
-        FieldError(field=_name(each["loc"]), message=str(each["msg"])) for each in error.errors()
+        FieldError(field=_name(each["loc"]), message=each["msg"].removeprefix("Value error, "))
+        for each in error.errors()
     ]
     said = "; ".join(f"{each.field}: {each.message}" for each in fields[:5])
     return answer(request, 422, "bad_field", said, fields)
@@ -131,12 +131,12 @@ def _invalid(request: Request, error: Exception) -> ProblemResponse:
 
 def _plain(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, HTTPException)
-    code = CODES.get(error.status_code, "error")
+    code = getattr(error, "code", CODES.get(error.status_code, "error"))
     headers = dict(error.headers) if error.headers else None
     return answer(request, error.status_code, code, str(error.detail), headers=headers)
 
 
-def _unexpected(request: Request, error: Exception) -> ProblemResponse:
+def unexpected(request: Request, error: Exception) -> ProblemResponse:
     log.error("unexpected error in %s", request.scope.get("request_id"), exc_info=error)
     return answer(request, 500, "internal_error", "something went wrong; the log knows more")
 

@@ -19,6 +19,8 @@ from starlette.responses import Response, StreamingResponse
 from rushes.media.storage import Storage
 
 CHUNK_BYTES = 512 * 1024
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+LONGEST_NAME = 600
 RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
@@ -40,7 +42,7 @@ def from_storage(
             return Response(status_code=304, headers=given)
     start, end, status = 0, size, 200
     asked = request.headers.get("range")
-    if asked is not None and _may_range(request, etag):
+    if asked is not None and request.method == "GET" and _may_range(request, etag):
         part = _parse(asked, size)
         if part == (0, 0):
             given["Content-Range"] = f"bytes */{size}"
@@ -56,13 +58,9 @@ def from_storage(
     return StreamingResponse(body, status, given)
 
 
-def _from_file(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
-    # Opened before the answer begins, so that a missing file is an error and not half an answer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    return _chunks(descriptor, start, end)
-
-
-async def _chunks(descriptor: int, start: int, end: int) -> AsyncIterator[bytes]:
+async def _from_file(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
+    # Opened here, where it is sure to be closed: a client that leaves early never gets so far.
+    descriptor = await asyncio.to_thread(os.open, path, READ)
     try:
         while start < end:
             size = min(CHUNK_BYTES, end - start)
@@ -107,5 +105,10 @@ def attachment(name: str) -> str:
     plain = "".join(
         char if (char.isascii() and char.isalnum()) or char in "._- " else "_" for char in name
     )
-    exact = quote(name.replace("\r", "").replace("\n", ""), safe="")
-    return f"attachment; filename=\"{plain[:150]}\"; filename*=UTF-8''{exact[:600]}"
+    exact = ""
+    for char in name:
+        coded = quote(char, safe="", errors="replace") if char.isprintable() else "_"
+        if len(exact) + len(coded) > LONGEST_NAME:
+            break
+        exact += coded
+    return f"attachment; filename=\"{plain[:150]}\"; filename*=UTF-8''{exact}"

@@ -6,9 +6,9 @@ from importlib import metadata
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
 
-from rushes.web import guard, health, pages, playback, problems, uploads, worker_api
+from rushes.accounts import access
+from rushes.web import guard, health, openapi, pages, playback, problems, uploads, worker_api
 from rushes.web.api import (
     accounts,
     events,
@@ -43,6 +43,18 @@ ROOT = (health.router, health.admin, playback.shared, pages.router)
 
 
 def create_app(site: Site) -> FastAPI:
+    app = bare_app()
+    app.state.site = site
+    app.add_middleware(
+        guard.Guard,
+        https=site.is_https,
+        is_worker=lambda key: access.by_worker_key(site.db, key) is not None,
+    )
+    return app
+
+
+def bare_app() -> FastAPI:
+    """All routes, not yet connected to anything; enough to describe them."""
     app = FastAPI(
         title="Rushes",
         version=metadata.version("rushes"),
@@ -54,7 +66,6 @@ def create_app(site: Site) -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    app.state.site = site
     api = APIRouter(prefix="/api/v1")
     for each in API:
         api.include_router(each)
@@ -62,27 +73,11 @@ def create_app(site: Site) -> FastAPI:
     for each in ROOT:
         app.include_router(each)
     problems.install(app)
-    app.add_middleware(guard.Guard, https=site.is_https)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document, with the one shape of errors that all routes share."""
+def _described(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            routes=app.routes,
-            separate_input_output_schemas=False,
-        )
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        template = "#/components/schemas/{model}"
-        schema = problems.Problem.model_json_schema(ref_template=template)
-        schemas.update(schema.pop("$defs", {}))
-        schemas["Problem"] = schema
-        schemas.pop("HTTPValidationError", None)
-        schemas.pop("ValidationError", None)
-        app.openapi_schema = document
+        app.openapi_schema = openapi.document(app)
     return app.openapi_schema

@@ -6,9 +6,9 @@ import asyncio
 import queue as queues
 import random
 import re
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import msgspec
@@ -33,6 +33,8 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 # So many chunks may wait between the connection and the disk.
 CHUNKS_AHEAD = 8
 END = b""
+# Their own: senders and disks that are slow must not take the threads of all other requests.
+_writers = ThreadPoolExecutor(64, thread_name_prefix="artifact")
 OCTETS: dict[str, Any] = {
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
 }
@@ -244,6 +246,8 @@ async def claim(
     me = Claimant(
         id=worker.id, name=worker.name, kinds=worker.kinds, capabilities=worker.capabilities
     )
+    if site.stopping.is_set():
+        raise errors.Unavailable("the server is stopping: ask again in a moment")
     until = time.monotonic() + body.wait_seconds
     while True:
         mark = site.bell.mark()
@@ -398,15 +402,15 @@ async def put_artifact(
     held = Claim(job_id, claim_id)
     await asyncio.to_thread(site.dispatch.check_owner, worker.id, held)
     pipe = _Pipe()
-    saving = asyncio.create_task(
-        asyncio.to_thread(site.dispatch.put_artifact, held, name, pipe, sha256)
+    saving = asyncio.get_running_loop().run_in_executor(
+        _writers, site.dispatch.put_artifact, held, name, pipe, sha256
     )
-    saving.add_done_callback(lambda _: pipe.close())
+    saving.add_done_callback(pipe.close)
     try:
         async for chunk in request.stream():
-            if chunk and not await asyncio.to_thread(pipe.put, chunk):
+            if chunk and not await pipe.put(chunk):
                 break
-        await asyncio.to_thread(pipe.put, END)
+        await pipe.put(END)
     except BaseException:
         # The client left half way: what was written is dropped, not kept as if it were whole.
         pipe.abort()
@@ -416,32 +420,39 @@ async def put_artifact(
 
 
 class _Pipe:
-    """From the connection to a thread that writes, with little in between."""
+    """From the connection to a thread that writes, with little in between. Only the writer has a
+    thread: if the connection's side needed one too, enough writers would leave it none."""
 
     def __init__(self) -> None:
-        self._chunks: queues.Queue[bytes] = queues.Queue(CHUNKS_AHEAD)
-        self._closed = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self._chunks: queues.SimpleQueue[bytes] = queues.SimpleQueue()
+        self._room = asyncio.Semaphore(CHUNKS_AHEAD)
+        self._closed = False
         self._aborted = False
 
-    def put(self, chunk: bytes) -> bool:
+    async def put(self, chunk: bytes) -> bool:
         """False when nobody reads any more."""
-        while not self._closed.is_set():
-            try:
-                self._chunks.put(chunk, timeout=0.2)
-                return True
-            except queues.Full:
-                continue
-        return False
+        await self._room.acquire()
+        if self._closed:
+            self._room.release()
+            return False
+        self._chunks.put(chunk)
+        return True
 
     def abort(self) -> None:
         self._aborted = True
-        self.put(END)
+        self._chunks.put(END)
 
-    def close(self) -> None:
-        self._closed.set()
+    def close(self, saved: asyncio.Future[Any]) -> None:
+        self._closed = True
+        self._room.release()
+        if not saved.cancelled():
+            # Looked at, or the loop would complain when nobody is left to be told.
+            saved.exception()
 
     def __iter__(self) -> Iterator[bytes]:
         while (chunk := self._chunks.get()) != END:
+            self._loop.call_soon_threadsafe(self._room.release)
             yield chunk
         if self._aborted:
             raise errors.Invalid("the file did not arrive whole")

@@ -56,6 +56,7 @@ class JobContext:
         self.max_attempts = assignment.max_attempts
         self.checkpoint = assignment.checkpoint
         self.claim = assignment.claim
+        self._lease_seconds = assignment.lease_seconds
         self._report = report
         self._coordinator = coordinator
         self._stall_seconds = stall_seconds
@@ -150,10 +151,18 @@ class JobContext:
         return path
 
     def _fetch(self, file: Any) -> None:
-        for chunk in self._coordinator.read_source(self.claim, file.tell()):
-            file.write(chunk)
-            self.alive()
-            self.raise_if_stopped()
+        """As much as comes; raises when that is nothing."""
+        begin = file.tell()
+        try:
+            for chunk in self._coordinator.read_source(self.claim, begin):
+                file.write(chunk)
+                self.alive()
+                self.raise_if_stopped()
+        except errors.Unavailable:
+            if file.tell() == begin:
+                raise
+        if file.tell() == begin:
+            raise errors.RetryLater("the source ends too early", code="source_damaged")
 
     def put(self, name: str, content: bytes | Path) -> Artifact:
         """Hand in a finished artifact. Nobody sees it before the job completes."""
@@ -180,7 +189,10 @@ class JobContext:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """Repeat while the server cannot be reached; the worker's fence ends the waiting."""
+        """Repeat while it cannot be done. The worker's fence ends the waiting for a server that is
+        away. One that renews the claim, but has not managed this for a whole lease, is short of
+        something: then it raises, and the job is given back for a while."""
+        give_up_at = None
         while True:
             self.raise_if_stopped()
             try:
@@ -190,6 +202,10 @@ class JobContext:
             except errors.DiskFull:
                 raise
             except errors.Unavailable:
+                now = time.monotonic()
+                give_up_at = give_up_at or now + self._lease_seconds
+                if now > give_up_at:
+                    raise
                 self.alive()
                 self.wait(RETRY_SECONDS)
 

@@ -270,6 +270,9 @@ class Worker:
                 self._report_failure(held, Failure("transient", "canceled", ""))
             elif answer == errors.ManifestMismatch.code:
                 self._report_failure(held, Failure("transient", answer, "files went missing"))
+            elif answer == errors.Invalid.code:
+                refused = "the server does not accept the result"
+                self._report_failure(held, Failure("permanent", "bad_result", refused))
             else:
                 if answer == errors.ClaimLost.code:
                     log.warning("job %s: the claim was lost, its result is dropped", job_id)

@@ -91,7 +91,7 @@ class Remote:
                 # Publishing looks at every file once more.
                 answer = self._post("/complete", body, seconds=FILE_SECONDS)
                 answers[each.claim.job_id] = str(answer["state"])
-            except errors.Conflict as error:
+            except (errors.Conflict, errors.Invalid) as error:
                 answers[each.claim.job_id] = error.code
         return answers
 
@@ -259,6 +259,8 @@ def _check(answer: httpx2.Response) -> None:
             raise errors.Denied(message)
         case 507:
             raise errors.DiskFull(message)
+        case 503 if code == errors.StorageDown.code:
+            raise errors.StorageDown(message)
         case status if status >= 500 or status in (408, 429):
             raise errors.Unavailable(message)
         case _:

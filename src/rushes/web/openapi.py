@@ -1,0 +1,220 @@
+"""The API document: FastAPI's, completed with what it cannot know. Prints itself when run:
+
+python -m rushes.web.openapi > docs/openapi.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import iter_route_contexts
+
+from rushes.web import auth, problems
+
+# What a request may be answered before its route is asked, by what it brings along.
+WITH_BODY = (400, 408, 413, 422)
+WITH_PARAMETERS = (422,)
+WITH_ID = (404,)
+BY_ROLE = {"public": (), "user": (401, 403), "admin": (401, 403), "worker": (401,)}
+ALWAYS = (503,)
+
+Operation = dict[str, Any]
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    made = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        separate_input_output_schemas=False,
+    )
+    roles = {
+        (each.path_format, method): auth.role_of(each.dependant)
+        for each in iter_route_contexts(app.routes)
+        if getattr(each, "dependant", None) is not None
+        for method in each.methods or ()
+    }
+    for path, method, operation in _operations(made):
+        _complete(path, operation, roles[path, method] or "public")
+        operation["summary"] = SUMMARIES.get(f"{method} {path}", operation["summary"])
+        operation["operationId"] = _id(method, path)
+    _add_problem(made)
+    made["paths"] = {path: made["paths"][path] for path in sorted(made["paths"])}
+    return made
+
+
+def _operations(made: dict[str, Any]) -> Iterator[tuple[str, str, Operation]]:
+    for path, methods in made["paths"].items():
+        for method, operation in methods.items():
+            yield path, method.upper(), operation
+
+
+def _complete(path: str, operation: Operation, role: str) -> None:
+    """Errors that all routes of a kind share, and answers without a body."""
+    statuses = [*BY_ROLE[role], *ALWAYS]
+    if "requestBody" in operation:
+        statuses += WITH_BODY
+    if operation.get("parameters"):
+        statuses += WITH_PARAMETERS
+    if "{" in path:
+        statuses += WITH_ID
+    answers = operation["responses"]
+    for status, problem in problems.documented(*statuses).items():
+        answers.setdefault(str(status), problem)
+    for answer in answers.values():
+        if answer.get("content", {}).get("application/json", {}).get("schema") == {}:
+            del answer["content"]
+    operation["responses"] = {
+        status: _shared(status, answers[status]) for status in sorted(answers)
+    }
+
+
+def _shared(status: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """A problem is described once and referred to."""
+    is_problem = answer == problems.documented(int(status))[int(status)]
+    return {"$ref": f"#/components/responses/{status}"} if is_problem else answer
+
+
+def _id(method: str, path: str) -> str:
+    """Such as `get_jobs_job_id_why`: stable, and a name in every language."""
+    words = path.removeprefix("/api/v1").replace("{", "").replace("}", "")
+    plain = "".join(char if char.isalnum() else "_" for char in f"{method.lower()}{words}")
+    return plain.strip("_")
+
+
+def _add_problem(made: dict[str, Any]) -> None:
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    schema = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schema.pop("$defs", {}))
+    schemas["Problem"] = schema
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    made["components"]["schemas"] = {name: schemas[name] for name in sorted(schemas)}
+    used = {
+        int(status)
+        for _, _, operation in _operations(made)
+        for status, answer in operation["responses"].items()
+        if "$ref" in answer
+    }
+    described = problems.documented(*sorted(used))
+    made["components"]["responses"] = {str(status): each for status, each in described.items()}
+
+
+SUMMARIES = {
+    "POST /api/v1/uploads": "Begin a resumable upload",
+    "OPTIONS /api/v1/uploads": "Ask what uploads can do",
+    "OPTIONS /api/v1/uploads/{upload_id}": "Ask what an upload can do",
+    "HEAD /api/v1/uploads/{upload_id}": "Ask how much of an upload has come",
+    "PATCH /api/v1/uploads/{upload_id}": "Send bytes of an upload",
+    "DELETE /api/v1/uploads/{upload_id}": "Give an upload up",
+    "POST /api/v1/uploads/{upload_id}": "Do one of these by POST",
+    "POST /api/v1/media": "Upload a file in one piece",
+    "GET /api/v1/media": "List media",
+    "GET /api/v1/media/{media_id}": "Get a media",
+    "PATCH /api/v1/media/{media_id}": "Rename a media",
+    "DELETE /api/v1/media/{media_id}": "Delete a media",
+    "POST /api/v1/media/{media_id}/share": "Share a media by a link",
+    "DELETE /api/v1/media/{media_id}/share": "Stop sharing a media",
+    "POST /api/v1/media/{media_id}/retranscode": "Make a new version",
+    "POST /api/v1/media/{media_id}/retranscribe": "Transcribe a media again",
+    "GET /api/v1/media/{media_id}/stream/{name}": "Get a file of the current version",
+    "GET /api/v1/media/{media_id}/source": "Get the file that was uploaded",
+    "GET /api/v1/media/{media_id}/thumbnail.jpg": "Get the thumbnail",
+    "GET /api/v1/media/{media_id}/storyboard.vtt": "Get the storyboard",
+    "GET /api/v1/media/{media_id}/captions.vtt": "Get the captions",
+    "GET /s/{token}/media": "Get a shared media",
+    "GET /s/{token}/stream/{name}": "Get a file of a shared media",
+    "GET /s/{token}/thumbnail.jpg": "Get the thumbnail of a shared media",
+    "GET /s/{token}/storyboard.vtt": "Get the storyboard of a shared media",
+    "GET /s/{token}/captions.vtt": "Get the captions of a shared media",
+    "GET /api/v1/jobs": "List jobs",
+    "GET /api/v1/jobs/{job_id}": "Get a job",
+    "GET /api/v1/jobs/{job_id}/why": "Ask why a job waits",
+    "GET /api/v1/jobs/{job_id}/executions": "List the attempts of a job",
+    "GET /api/v1/jobs/{job_id}/logs": "Read the log of a job",
+    "POST /api/v1/jobs/{job_id}/cancel": "Cancel a job",
+    "POST /api/v1/jobs/{job_id}/retry": "Retry a job",
+    "POST /api/v1/jobs/actions": "Cancel or retry many jobs",
+    "GET /api/v1/queue/stats": "Get the figures of the queue",
+    "POST /api/v1/queue/pause": "Pause the queue",
+    "POST /api/v1/queue/resume": "Resume the queue",
+    "POST /api/v1/transcriptions": "Transcribe a media",
+    "POST /api/v1/transcriptions/submit": "Upload a file and transcribe it",
+    "GET /api/v1/transcriptions": "List transcriptions",
+    "GET /api/v1/transcriptions/{job_id}": "Get a transcription",
+    "DELETE /api/v1/transcriptions/{job_id}": "Give a transcription up",
+    "POST /api/v1/transcriptions/{job_id}/cancel": "Cancel a transcription",
+    "POST /api/v1/transcriptions/{job_id}/retry": "Retry a transcription",
+    "GET /api/v1/transcriptions/{job_id}/executions": "List the attempts of a transcription",
+    "GET /api/v1/transcriptions/{job_id}/logs": "Read the log of a transcription",
+    "GET /api/v1/events": "Follow changes as they happen",
+    "GET /api/v1/webhooks": "List webhooks",
+    "POST /api/v1/webhooks": "Add a webhook",
+    "GET /api/v1/webhooks/{webhook_id}": "Get a webhook",
+    "PATCH /api/v1/webhooks/{webhook_id}": "Change a webhook",
+    "DELETE /api/v1/webhooks/{webhook_id}": "Delete a webhook",
+    "POST /api/v1/webhooks/{webhook_id}/secret": "Give a webhook a new secret",
+    "POST /api/v1/webhooks/{webhook_id}/test": "Send a test message",
+    "GET /api/v1/webhooks/{webhook_id}/deliveries": "List the messages of a webhook",
+    "POST /api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "Send one again",
+    "GET /api/v1/workers": "List workers",
+    "GET /api/v1/workers/{worker_id}": "Get a worker",
+    "POST /api/v1/workers/invite": "Invite a worker",
+    "POST /api/v1/workers/{worker_id}/disable": "Disable a worker",
+    "POST /api/v1/workers/{worker_id}/enable": "Enable a worker",
+    "POST /api/v1/workers/{worker_id}/drain": "Let a worker finish and rest",
+    "POST /api/v1/workers/{worker_id}/keys": "Give a worker another key",
+    "DELETE /api/v1/workers/{worker_id}/keys/{prefix}": "Revoke a worker's key",
+    "POST /api/v1/worker/register": "Register a worker",
+    "POST /api/v1/worker/join": "Join by an invite's code",
+    "POST /api/v1/worker/hello": "Say what this worker can do",
+    "POST /api/v1/worker/claim": "Claim jobs",
+    "POST /api/v1/worker/heartbeat": "Renew claims",
+    "POST /api/v1/worker/progress": "Report progress",
+    "POST /api/v1/worker/complete": "Complete a job",
+    "POST /api/v1/worker/fail": "Report a failure",
+    "POST /api/v1/worker/release": "Give a job back",
+    "POST /api/v1/worker/logs": "Send lines of a job's log",
+    "GET /api/v1/worker/source": "Fetch a job's source",
+    "GET /api/v1/worker/artifacts/{job_id}": "List the files put so far",
+    "PUT /api/v1/worker/artifacts/{job_id}/{name}": "Put a file",
+    "POST /api/v1/worker/artifacts/{job_id}/presign": "Ask where to put a file",
+    "POST /api/v1/worker/artifacts/{job_id}/confirm": "Say that a file is there",
+    "GET /api/v1/session": "Ask who I am",
+    "POST /api/v1/session": "Sign in by password",
+    "DELETE /api/v1/session": "Sign out",
+    "POST /api/v1/session/link": "Sign in by link",
+    "PUT /api/v1/session/password": "Set my password",
+    "GET /api/v1/sessions": "List my sessions",
+    "DELETE /api/v1/sessions/{session_id}": "End a session of mine",
+    "GET /api/v1/tokens": "List my tokens",
+    "POST /api/v1/tokens": "Make a token",
+    "DELETE /api/v1/tokens/{token_id}": "Revoke a token",
+    "GET /api/v1/users": "List users",
+    "POST /api/v1/users": "Add a user",
+    "PATCH /api/v1/users/{user_id}": "Change a user",
+    "POST /api/v1/users/{user_id}/link": "Make a sign-in link",
+    "GET /api/v1/settings": "List the settings in effect",
+    "GET /livez": "Is the process alive?",
+    "GET /readyz": "Can the server take requests?",
+    "GET /health": "How is the server?",
+    "GET /api/health": "How are storage, database and queue?",
+    "GET /metrics": "Get metrics for Prometheus",
+}
+
+
+def main() -> None:
+    from rushes.web.server import bare_app
+
+    text = json.dumps(document(bare_app()), indent=1, ensure_ascii=False)
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

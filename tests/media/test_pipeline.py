@@ -1,0 +1,71 @@
+"""What follows what, and how names and titles from outside are tamed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rushes import errors
+from rushes.media import media, pipeline
+from rushes.media.media import Options
+
+
+def test_a_new_media_is_encoded_and_transcribed_at_the_same_time() -> None:
+    options = Options(profile="small", language="de", diarize=True)
+    transcode, transcribe = pipeline.first_jobs("med_1", "usr_1", options)
+    assert (transcode.kind, transcode.args) == ("transcode", {"profile": "small"})
+    assert (transcribe.kind, transcribe.args) == ("transcribe", {"language": "de", "diarize": True})
+    assert {transcode.parent_id, transcribe.parent_id} == {None}
+    assert transcode.dedupe_key != transcribe.dedupe_key
+
+
+def test_whoever_wants_no_transcript_gets_none() -> None:
+    jobs = pipeline.first_jobs("med_1", "usr_1", Options(transcribe=False))
+    assert [job.kind for job in jobs] == ["transcode"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "leads_to"),
+    [("trim", ["transcribe"]), ("composite", ["transcribe"]), ("transcode", []), ("demo", [])],
+)
+def test_other_sound_is_transcribed_again(kind: str, leads_to: list[str]) -> None:
+    jobs = pipeline.follow_ups(kind, "med_1", "usr_1")
+    assert [job.kind for job in jobs] == leads_to
+    assert pipeline.follow_ups(kind, None, "usr_1") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("holiday.mov", "holiday"),
+        ("C:\\films\\My_holiday 2.final.mp4", "My holiday 2.final"),
+        ("../../etc/passwd", "passwd"),
+        (".mp4", ".mp4"),
+        ("", "Untitled"),
+        ("\x00\x07", "Untitled"),
+        ("noend", "noend"),
+    ],
+)
+def test_a_title_is_made_of_any_file_name(name: str, title: str) -> None:
+    assert media.title_of(name) == title
+
+
+@given(st.text(max_size=400))
+def test_a_title_has_one_line_and_nothing_that_is_obeyed(text: str) -> None:
+    try:
+        title = media.check_title(text)
+    except errors.BadField:
+        return
+    assert title == title.strip()
+    assert len(title.splitlines()) == 1
+    assert all(char.isprintable() for char in title)
+    assert media.check_title(title) == title
+
+
+@given(st.text(max_size=400))
+def test_a_slug_is_plain(title: str) -> None:
+    slug = media.slug_of(title, "med_0198a3b4c5d6e7f8")
+    assert set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    assert slug.endswith("d6e7f8")
+    assert len(slug) <= 67
