@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# What the server alone needs; `make test` adds to it.
+RUN_READY := .venv/.ready-to-run
 BENCH_READY := .venv-bench/.ready
 
 # Debian splits venv off from Python; as root we can fetch it.
@@ -20,9 +22,16 @@ $(READY): requirements-dev.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m compileall -q src
+	@touch $@ $(RUN_READY)
+
+$(RUN_READY): requirements.txt pyproject.toml
+	@$(call venv,.venv)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
-run: $(READY)
+run: $(RUN_READY)
 	$(BIN)/rushes serve
 
 test: check

@@ -108,6 +108,22 @@ def test_jobs_are_canceled_and_retried_by_a_filter_after_a_count(desk: Desk) -> 
     assert len(shell.json("jobs", "ls", "--state", "queued")) == 3
 
 
+class Typed(io.StringIO):
+    """Somebody at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_whoever_sits_at_a_terminal_is_asked(named: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    media_id = named.add_media("Holiday")
+    monkeypatch.setattr("sys.stdin", Typed("\n"))
+    assert named.shell.run("media", "rm", media_id) == 4
+    assert named.shell.err == 'Remove "Holiday"? [y/N] rushes: nothing was changed\n'
+    monkeypatch.setattr("sys.stdin", Typed("y\n"))
+    assert named.shell.text("media", "rm", media_id) == f"{media_id} removed (Holiday)\n"
+
+
 def test_a_log_is_printed(desk: Desk) -> None:
     @desk.rushes.handler("chatty")
     def talk(job: JobContext) -> None:
@@ -157,6 +173,8 @@ def test_workers_are_let_in_and_out(desk: Desk) -> None:
     assert shell.run("workers", "revoke", "lab", made["prefix"]) == 0
     assert shell.json("workers", "show", "lab")["keys"] == []
     assert shell.run("workers", "revoke", "lab", made["prefix"]) == 4
+    assert shell.run("workers", "revoke", "lab", "-Xy_1234") == 4
+    assert shell.err == "rushes: no such key\n"
     assert shell.run("workers", "show", "nobody") == 4
     assert shell.err == "rushes: no worker nobody\n"
     assert re.match(r"rushes worker --server http\S+ --join \S+\n", shell.text("workers", "invite"))

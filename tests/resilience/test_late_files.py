@@ -25,9 +25,7 @@ class Late(threading.Thread):
     def __init__(self, dispatch: Dispatch, claim: Claim, name: str, *content: bytes) -> None:
         super().__init__(daemon=True)
         self.error: BaseException | None = None
-        self._put = lambda: dispatch.put_artifact(
-            claim, name, self._bytes(content[0]), digest(content[-1])
-        )
+        self._dispatch, self._claim, self._name, self._content = dispatch, claim, name, content
         self._begun, self._let = threading.Event(), threading.Event()
         self.start()
         assert self._begun.wait(30)
@@ -43,7 +41,8 @@ class Late(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._put()
+            content = self._bytes(self._content[0])
+            self._dispatch.put_artifact(self._claim, self._name, content, digest(self._content[-1]))
         except errors.RushesError as error:
             self.error = error
 

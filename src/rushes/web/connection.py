@@ -81,7 +81,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.cycle.more_body and not self.pipeline:
+        if self.cycle.response_complete and self.cycle.more_body:
             # It was answered before it had ended: what is left may come, but not for ever.
             self._expect(TOO_SLOW)
 
@@ -99,8 +99,9 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, refusal: Refusal) -> None:
         if self.transport.is_closing():
             return
-        is_answering = self.cycle is not None and self.cycle.response_started
-        if not is_answering or (self._in_headers and self.cycle.response_complete):
+        cycle: Any = self.cycle
+        is_between = self._in_headers and (cycle is None or cycle.response_complete)
+        if is_between or cycle is None or not cycle.response_started:
             self.transport.write(_answer(*refusal))
         self.transport.close()
 

@@ -150,9 +150,9 @@ class _Body:
     async def _check_size(self) -> None:
         if self._streams or self._size <= self._limit:
             return
-        if self._limit == BODY_LIMIT_BYTES and self._scope["path"] in REPORTS:
-            if await asyncio.to_thread(self._is_worker, _key(self._scope)):
-                self._limit = REPORT_LIMIT_BYTES
+        is_report = self._scope["path"] in REPORTS and self._limit == BODY_LIMIT_BYTES
+        if is_report and await asyncio.to_thread(self._is_worker, _key(self._scope)):
+            self._limit = REPORT_LIMIT_BYTES
         if self._size > self._limit:
             self.was_too_large = True
             raise BodyRefused(413, "too_large", "the request's body is too large")
