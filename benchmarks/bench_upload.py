@@ -44,8 +44,10 @@ def main() -> None:
     size, rounds, large = (32, 2, 128) if quick else (512, 7, 4096)
     with tempfile.TemporaryDirectory(prefix="rushes-bench-") as folder, servers(folder) as both:
         bare, rushes = both
+        before = memory(rushes, "VmRSS")
         figures = measure(bare, rushes, size * MIB, rounds)
-        growth = memory_growth(rushes, large * MIB)
+        send_tus(rushes, large * MIB, large * MIB)
+        growth = (memory(rushes, "VmHWM") - before) / 1024
     report(figures, growth)
 
 
@@ -129,6 +131,7 @@ class Line:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 120)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, method: str, path: str, headers: dict[str, str], size: int) -> dict[str, str]:
         said = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -146,15 +149,9 @@ class Line:
         self._socket.close()
 
 
-def memory_growth(rushes: Process, size: int) -> float:
-    """How much more memory the server has ever had than before the first of these bytes."""
-    before = _memory(rushes.process.pid, "VmRSS")
-    send_tus(rushes, size, size)
-    return (_memory(rushes.process.pid, "VmHWM") - before) / 1024
-
-
-def _memory(pid: int, name: str) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+def memory(rushes: Process, name: str) -> int:
+    """In KiB; VmHWM is the most it has ever had."""
+    lines = Path(f"/proc/{rushes.process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 

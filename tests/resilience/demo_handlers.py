@@ -5,6 +5,7 @@ attempts or two versions can look like one set. Its steps can be held (`stage`).
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,19 +56,19 @@ def digest(content: bytes) -> str:
 
 
 def demo(job: JobContext) -> dict[str, Any]:
-    """`files`, `size_bytes` and `wait` (until the step "waiting" is released) are its arguments."""
-    stage.reach("demo: begun")
+    """Arguments: `files`, `size_bytes`, and `deaf` for one that does not hear when to stop."""
+    wait = time.sleep if job.args.get("deaf") else job.wait
     source = digest(job.source().read_bytes())
-    stage.reach("demo: source read")
+    stage.reach("demo: source read", wait)
     maker = Maker(job.job_id, job.claim.claim_id, job.attempt, source)
     size_bytes = int(job.args.get("size_bytes", FILE_BYTES))
     names = [f"720p/seg_{n}.m4s" for n in range(int(job.args.get("files", FILES)))]
     for number, name in enumerate(names, 1):
         job.put(name, maker.content(name, size_bytes))
         job.progress(number / (len(names) + 1), "working", checkpoint={"files": number})
-        stage.reach(f"demo: {number} put")
+        stage.reach(f"demo: {number} put", wait)
     job.put(PLAYLIST, maker.playlist(names, size_bytes))
-    stage.reach("demo: all put")
+    stage.reach("demo: all put", wait)
     return {"source": source, "attempt": job.attempt}
 
 

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -124,9 +124,28 @@ def _run(arguments: list[str], environment: Mapping[str, str], log: str) -> None
     os.chdir(Path(log).parent)
     crashing_server.install()
     crashing_server.hurry()
+    _mark_worker()
+    sys.exit(cli.main(arguments))
+
+
+def _mark_worker() -> None:
     for step in ("claim", "complete"):
         stage.mark(Remote, step, before=f"worker: before {step}", after=f"worker: after {step}")
-    sys.exit(cli.main(arguments))
+    original = Remote._send
+
+    def send(self: Remote, method: str, path: str, **options: Any) -> Any:
+        if method == "PUT":
+            options["content"] = _in_halves(options["content"])
+        return original(self, method, path, **options)
+
+    Remote._send = send  # type: ignore[method-assign]
+
+
+def _in_halves(content: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in content:
+        yield chunk[: len(chunk) // 2]
+        stage.reach("worker: half sent")
+        yield chunk[len(chunk) // 2 :]
 
 
 def _end_with_the_test() -> None:

@@ -36,23 +36,27 @@ class Stage:
     def release(self, step: str) -> None:
         self._sign(step, "go").touch()
 
+    def disarm(self, step: str) -> None:
+        """Fails if somebody has come there already."""
+        self._sign(step, "armed").unlink()
+
     # For the process
 
-    def reach(self, step: str) -> None:
+    def reach(self, step: str, wait: Callable[[float], Any] = time.sleep) -> None:
         try:
             self._sign(step, "armed").rename(self._sign(step, "reached"))
         except FileNotFoundError:
             return
-        until(self._sign(step, "go").exists)
+        until(self._sign(step, "go").exists, wait=wait)
 
     def _sign(self, step: str, kind: str) -> Path:
         return self.directory / f"{step}.{kind}"
 
 
-def reach(step: str) -> None:
+def reach(step: str, wait: Callable[[float], Any] = time.sleep) -> None:
     """In a process that was given a stage; elsewhere nothing happens."""
     if directory := os.environ.get(VARIABLE):
-        Stage(Path(directory)).reach(step)
+        Stage(Path(directory)).reach(step, wait)
 
 
 def mark(
@@ -78,9 +82,9 @@ def mark(
     setattr(owner, name, marked)
 
 
-def until(true: Callable[[], Any], seconds: float = WAIT_SECONDS) -> None:
+def until(true: Callable[[], Any], wait: Callable[[float], Any] = time.sleep) -> None:
     """For what other threads and processes do, whose pace nobody sets."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + WAIT_SECONDS
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(LOOK_SECONDS)
+        wait(LOOK_SECONDS)

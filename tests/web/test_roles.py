@@ -85,8 +85,9 @@ SEEN = {"last_seen_at", "last_used_at", "announced", "pos", "beat_at", "grace_un
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory: Path = tmp_path_factory.mktemp("roles")
-    # Nobody else is to take the jobs of these tests.
+    # Nobody else is to take the jobs of these tests, and nothing happens by itself.
     with Running(data_dir=directory, transcode_workers=0, transcription_workers=0) as server:
+        server.rushes.chores.stop()
         yield server
 
 
@@ -177,7 +178,7 @@ def test_public_routes_are_open_to_all(cast: Cast, all_routes: list[Route]) -> N
             continue
         for who in ("anonymous", "other", "admin", "revoked worker", "disabled"):
             answer = cast.props.call(route).by(fresh(cast, who))
-            if answer.status_code not in {route.status, 200, 201}:
+            if answer.status_code not in {route.status, 200, 201, 307}:
                 wrong.append(f"{route} answers {who} {answer.status_code}: {answer.text}")
     assert not wrong, "\n".join(wrong)
 
@@ -212,7 +213,7 @@ def test_who_is_refused_changes_nothing(
     for route, call in calls:
         if route.method not in ("GET", "HEAD") and route.role != "worker":
             assert call.by(cast.clients["reader"]).status_code == 403
-    assert everything(running) == before
+    assert changes(running, before) == []
 
 
 def test_looking_changes_nothing(running: Running, cast: Cast, all_routes: list[Route]) -> None:
@@ -222,7 +223,7 @@ def test_looking_changes_nothing(running: Running, cast: Cast, all_routes: list[
     for who in ("browser", "admin", "worker"):
         for call in calls:
             assert call.by(cast.clients[who]).status_code < 500
-    assert everything(running) == before
+    assert changes(running, before) == []
 
 
 def test_an_upload_is_its_owners_alone_but_an_admin_may_end_it(cast: Cast) -> None:
@@ -231,6 +232,11 @@ def test_an_upload_is_its_owners_alone_but_an_admin_may_end_it(cast: Cast) -> No
     assert cast.clients["other"].delete(path, headers=TUS).status_code == 404
     assert cast.clients["admin"].delete(path, headers=TUS).status_code == 204
     assert cast.clients["writer"].head(path, headers=TUS).status_code == 410
+
+
+def changes(running: Running, before: dict[str, list[str]]) -> list[str]:
+    now = everything(running)
+    return [each for table in now for each in set(now[table]) ^ set(before[table])]
 
 
 def everything(running: Running) -> dict[str, list[str]]:

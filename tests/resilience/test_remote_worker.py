@@ -1,0 +1,211 @@
+"""Workers are killed and paused, servers restart, answers get lost; each job is published once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from resilience import demo_handlers
+from resilience.programs import Server, WorkerProcess
+from resilience.scene import Scene, audience, opened, worker
+from resilience.stage import until
+from running import Running
+from rushes.worker.context import JobContext
+from wire import Wire
+
+SHORT = {"claim_duration": 2.0, "heartbeat_interval": 0.4}
+LONG = {"claim_duration": 60.0, "heartbeat_interval": 0.4}
+ONE_OF_TWO = ("lost", "succeeded")
+
+StartServer = Callable[..., Server]
+StartWorker = Callable[..., WorkerProcess]
+
+
+@pytest.fixture
+def short(serve: Callable[..., Running], hurried: None) -> Running:
+    """It soon finds out what was lost."""
+    return serve(**SHORT)
+
+
+# A worker dies
+
+
+@pytest.mark.parametrize(
+    ("step", "outcomes"),
+    [
+        ("worker: after claim", ONE_OF_TWO),
+        ("demo: source read", ONE_OF_TWO),
+        ("worker: half sent", ONE_OF_TWO),
+        ("demo: 1 put", ONE_OF_TWO),
+        ("demo: all put", ONE_OF_TWO),
+        ("worker: before complete", ONE_OF_TWO),
+        ("worker: after complete", ("succeeded",)),
+    ],
+)
+def test_another_worker_finishes_what_a_killed_one_began(
+    short: Running, start_worker: StartWorker, step: str, outcomes: tuple[str, ...]
+) -> None:
+    scene = Scene(short.rushes, short.url)
+    doomed = start_worker("doomed", short.url, short.worker_key("doomed"))
+    doomed.stage.arm(step)
+    job_id = scene.enqueue()
+    doomed.stage.wait(step)
+    doomed.kill()
+    with worker(short.url, short.worker_key("heir")):
+        scene.wait(job_id)
+    scene.check(job_id, list(outcomes))
+
+
+# A worker sleeps too long
+
+
+@pytest.mark.parametrize(
+    "step", ["worker: half sent", "demo: 1 put", "demo: all put", "worker: before complete"]
+)
+def test_a_worker_that_wakes_up_late_can_change_nothing(
+    short: Running, start_worker: StartWorker, step: str
+) -> None:
+    scene, other = Scene(short.rushes, short.url), Scene(short.rushes, short.url)
+    zombie = start_worker("zombie", short.url, short.worker_key("zombie"))
+    zombie.stage.arm(step)
+    job_id = scene.enqueue(args={"deaf": True})
+    zombie.stage.wait(step)
+    zombie.pause()
+    with worker(short.url, short.worker_key("heir")):
+        scene.wait(job_id)
+    before = tables(scene)
+    zombie.stage.arm("worker: before claim")
+    zombie.stage.release(step)
+    with audience(scene) as watching:
+        zombie.resume()
+        zombie.stage.wait("worker: before claim")
+        assert watching.leave() == [scene.watch()]
+    assert tables(scene) == before
+    scene.check(job_id, ["lost", "succeeded"])
+    # It is none the worse for it.
+    zombie.stage.release("worker: before claim")
+    other.wait(next_id := other.enqueue())
+    other.check(next_id, ["succeeded"])
+    assert zombie.stop() == 0
+
+
+def test_a_worker_that_wakes_up_late_does_not_even_try(
+    short: Running, start_worker: StartWorker
+) -> None:
+    scene = Scene(short.rushes, short.url)
+    zombie = start_worker("zombie", short.url, short.worker_key("zombie"))
+    zombie.stage.arm("demo: all put")
+    job_id = scene.enqueue(args={"deaf": True})
+    zombie.stage.wait("demo: all put")
+    zombie.pause()
+    scene.rushes.pause()
+    until(lambda: scene.outcomes(job_id) == ["lost"])
+    for step in ("worker: before complete", "worker: before claim"):
+        zombie.stage.arm(step)
+    zombie.stage.release("demo: all put")
+    zombie.resume()
+    zombie.stage.wait("worker: before claim")
+    zombie.stage.disarm("worker: before complete")
+
+
+def tables(scene: Scene) -> dict[str, Any]:
+    """All that a zombie could have changed."""
+    with scene.rushes.db.read() as tx:
+        return {
+            table: tx.all(f"SELECT * FROM {table} ORDER BY 1, 2")
+            for table in ("jobs", "attempts", "versions", "artifacts", "media")
+        }
+
+
+# Answers get lost
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcomes"),
+    [
+        (b'"claim_id"', ONE_OF_TWO),
+        (b"206 partial content", ("succeeded",)),
+        (b'"sha256"', ("succeeded",)),
+        (b'"held":true,"cancel"', ("succeeded",)),
+        (b'"state":"completed"', ("succeeded",)),
+    ],
+    ids=["claim", "source", "put", "progress", "complete"],
+)
+def test_what_was_done_is_not_done_again_when_the_answer_is_lost(
+    short: Running, answer: bytes, outcomes: tuple[str, ...]
+) -> None:
+    scene = Scene(short.rushes, short.url)
+    with Wire(short.settings.port) as wire:
+        wire.cut_before_answer(answer)
+        with worker(wire.url, short.worker_key()):
+            job_id = scene.enqueue()
+            scene.wait(job_id)
+        assert wire.was_cut.is_set()
+    scene.check(job_id, list(outcomes))
+
+
+def test_a_failure_is_told_once_when_the_answer_is_lost(short: Running) -> None:
+    scene = Scene(short.rushes, short.url)
+
+    def fail(job: JobContext) -> None:
+        raise ValueError("no luck")
+
+    with Wire(short.settings.port) as wire:
+        wire.cut_before_answer(b'"state":"queued"')
+        with worker(wire.url, short.worker_key(), fail):
+            job_id = scene.enqueue(max_attempts=2)
+            scene.wait(job_id, "failed")
+        assert wire.was_cut.is_set()
+    assert scene.outcomes(job_id) == ["failed", "failed"]
+    scene.check_tables()
+
+
+# The server goes and comes back
+
+
+@pytest.mark.parametrize("gently", [True, False], ids=["SIGTERM", "kill -9"])
+def test_a_remote_worker_works_on_while_the_server_restarts(
+    start_server: StartServer, database_url: str, gently: bool
+) -> None:
+    server = start_server(database_url=database_url, **LONG)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def run(job: JobContext) -> Any:
+        begun.set()
+        assert go_on.wait(60)
+        return demo_handlers.demo(job)
+
+    with opened(server.settings) as rushes, worker(server.url, server.worker_key(), run) as remote:
+        scene = Scene(rushes, server.url)
+        job_id = scene.enqueue()
+        assert begun.wait(60)
+        if gently:
+            assert server.stop() == 0
+        else:
+            server.kill()
+        remote.beat()
+        go_on.set()
+        server.start()
+        scene.wait(job_id)
+        scene.check(job_id, ["succeeded"])
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["a handler that listens", "a deaf handler"])
+def test_a_server_that_is_stopped_gives_its_own_jobs_back_at_once(
+    start_server: StartServer, database_url: str, deaf: bool
+) -> None:
+    server = start_server(database_url=database_url, handlers="resilience.demo_handlers", **LONG)
+    with opened(server.settings) as rushes:
+        scene = Scene(rushes, server.url)
+        server.stage.arm("demo: 1 put")
+        job_id = scene.enqueue(args={"deaf": deaf})
+        server.stage.wait("demo: 1 put")
+        assert server.stop() == 0
+        job = scene.job(job_id)
+        assert (job.state, job.attempt, job.checkpoint) == ("queued", 0, {"files": 1})
+        server.start()
+        scene.wait(job_id)
+        scene.check(job_id, ["released", "succeeded"])
