@@ -206,7 +206,15 @@ class Server:
     def _write_address(self) -> None:
         """How other commands on this machine find and enter this server."""
         path = self.settings.data_dir / ADDRESS_FILE
-        said = {"url": self.site.base_url, "token": self.site.local_token, "pid": os.getpid()}
+        # Past any proxy that people go through.
+        anywhere = self.settings.host in ("0.0.0.0", "::", "")
+        host = "127.0.0.1" if anywhere else self.settings.host
+        url = f"http://[{host}]" if ":" in host else f"http://{host}"
+        said = {
+            "url": f"{url}:{self.settings.port}",
+            "token": self.site.local_token,
+            "pid": os.getpid(),
+        }
         with open(path, "w", opener=_private) as file:
             json.dump(said, file)
 

@@ -117,14 +117,15 @@ class Scene:
     def check_leftovers(self) -> None:
         """Purging finds all that attempts and crashes left, and takes nothing that is needed."""
         rushes, storage = self.rushes, self.rushes.storage
-        with rushes.db.read() as tx:
-            item = library.found(tx, self.media_id, None)
-            assert item.current_version_id is not None
-            needed = {row["key"] for row in media_store.artifacts(tx, item.current_version_id)}
-            needed.add(str(item.source_key))
-        remover = purge.Purge(rushes.db, storage, grace_ms=-60_000)
         rushes.db.run(media_store.abandon_versions)
-        for version in self._versions():
+        with rushes.db.read() as tx:
+            versions = tx.all("SELECT id, state FROM versions WHERE purged_at IS NULL")
+            needed = {row["source_key"] for row in tx.all("SELECT source_key FROM media")}
+            for version in versions:
+                if version["state"] in ("current", "building"):
+                    needed |= {row["key"] for row in media_store.artifacts(tx, version["id"])}
+        remover = purge.Purge(rushes.db, storage, grace_ms=-60_000)
+        for version in versions:
             remover(_PurgeJob({"version_id": version["id"]}))
         remover(_PurgeJob({purge.ORPHANS: "all"}))
         left = {entry.key for folder in purge.FOLDERS for entry in storage.list(folder)}
@@ -183,19 +184,23 @@ class Audience(threading.Thread):
 
     def run(self) -> None:
         with player() as mine:
+            self._look(mine)
             while not self._leave.wait(LOOK_SECONDS):
-                try:
-                    maker = watch(mine, self._link)
-                except httpx2.HTTPStatusError as error:
-                    if error.response.status_code < 500:
-                        self.problems.append(repr(error))
-                except httpx2.HTTPError:
-                    continue
-                except Exception as error:  # noqa: BLE001  whatever it is, the test has to know
-                    self.problems.append(repr(error))
-                else:
-                    if maker is not None and maker not in self.seen[-1:]:
-                        self.seen.append(maker)
+                self._look(mine)
+
+    def _look(self, mine: httpx2.Client) -> None:
+        try:
+            maker = watch(mine, self._link)
+        except httpx2.HTTPStatusError as error:
+            if error.response.status_code < 500:
+                self.problems.append(repr(error))
+        except httpx2.HTTPError:
+            pass
+        except Exception as error:  # noqa: BLE001  whatever it is, the test has to know
+            self.problems.append(repr(error))
+        else:
+            if maker is not None and maker not in self.seen[-1:]:
+                self.seen.append(maker)
 
     def leave(self) -> list[Maker]:
         """What was seen, in that order."""

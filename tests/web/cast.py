@@ -30,6 +30,8 @@ FILES = {
     "720p/seg_1.m4s": bytes(range(256)),
 }
 TUS = {"Tus-Resumable": "1.0.0"}
+# Of something that does not happen in these tests.
+HOOK = {"url": "https://hooks.example.org/rushes", "types": ["transcription.failed"]}
 FORM = {"file": ("talk.mp4", b"\0\0\0\x18ftypisom" + bytes(200), "video/mp4")}
 
 
@@ -325,11 +327,10 @@ class Props:
         return Call(route.method, path.replace("{name:path}", "720p/seg_1.m4s"))
 
     def webhook(self, owner: str) -> str:
-        body = {"url": "https://hooks.example.org/rushes", "types": ["media.ready"]}
         client = self._cast.owners[owner]
         if before := self._kept.pop(f"webhook of {owner}", None):
             client.delete(f"/api/v1/webhooks/{before}")
-        made = client.post("/api/v1/webhooks", json=body)
+        made = client.post("/api/v1/webhooks", json=HOOK)
         assert made.status_code == 201, made.text
         self._kept[f"webhook of {owner}"] = made.json()["id"]
         return str(made.json()["id"])
@@ -337,7 +338,7 @@ class Props:
     def _webhook_call(self, route: Route, owner: str) -> Call:
         path, options = route.path, {}
         if route.method == "POST" and path.endswith("/webhooks"):
-            options = {"json": {"url": "https://hooks.example.org/rushes"}}
+            options = {"json": HOOK}
         if "{webhook_id}" in path:
             webhook_id = self.webhook(owner)
             path = path.replace("{webhook_id}", webhook_id)

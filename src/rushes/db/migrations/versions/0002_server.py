@@ -23,6 +23,7 @@ CREATE INDEX media_by_user ON media (user_id, id) WHERE deleted_at IS NULL;
 CREATE INDEX media_sha256 ON media (sha256) WHERE sha256 IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX media_to_purge ON media (deleted_at)
   WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
+CREATE INDEX media_by_source ON media (source_key) WHERE source_key IS NOT NULL;
 CREATE INDEX versions_of_media ON versions (media_id);
 CREATE INDEX versions_building ON versions (claim_id) WHERE state = 'building';
 CREATE INDEX versions_to_purge ON versions (retired_at) WHERE state IN ('retired','abandoned');

@@ -1,0 +1,108 @@
+"""Many workers on one server: each job is done once, and nobody is held up by the others."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import httpx2
+
+from resilience.demo_handlers import KIND, digest
+from resilience.programs import Server
+from resilience.scene import Scene, opened, worker
+from resilience.stage import until
+from running import Running
+from rushes.protocol import Claim, Hello
+from rushes.worker.remote import Remote
+
+WORKERS, MEDIA, JOBS = 20, 10, 200
+ARGS = {"files": 1, "size_bytes": 2_000}
+# More than a server has threads for anything else.
+SENDERS = 48
+
+
+def test_twenty_workers_do_two_hundred_jobs_once_each(start_server: Callable[..., Server]) -> None:
+    server = start_server()
+    with ExitStack() as stack:
+        rushes = stack.enter_context(opened(server.settings))
+        scenes = [Scene(rushes, server.url) for _ in range(MEDIA)]
+        job_ids = [scenes[n % MEDIA].enqueue(args=ARGS) for n in range(JOBS)]
+        for number in range(WORKERS):
+            key = server.worker_key(f"worker-{number}")
+            stack.enter_context(worker(server.url, key))
+        anybody = stack.enter_context(httpx2.Client(base_url=server.url, timeout=10))
+
+        def all_done() -> bool:
+            assert anybody.get("/livez").status_code == 200
+            return len(rushes.jobs(state="completed", kind=KIND, limit=JOBS)) == JOBS
+
+        until(all_done)
+        executions = [rushes.executions(job_id) for job_id in job_ids]
+        assert [[each["outcome"] for each in tries] for tries in executions] == [
+            ["succeeded"]
+        ] * JOBS
+        assert len({tries[0]["worker_id"] for tries in executions}) == WORKERS
+        for scene in scenes:
+            scene.check_tables()
+            assert scene.watch() is not None
+            scene.check_leftovers()
+        with rushes.db.read() as tx:
+            published = tx.all("SELECT job_id FROM versions WHERE published_at IS NOT NULL")
+        assert Counter(row["job_id"] for row in published) == Counter(job_ids)
+
+
+class SlowSender(threading.Thread):
+    """Sends half of a file, and the rest when it is let."""
+
+    content = b"slow" * 1000
+
+    def __init__(self, url: str, key: str, claim: Claim, go_on: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.half = threading.Event()
+        self.status = 0
+        self._go_on = go_on
+        self._client = httpx2.Client(base_url=url, timeout=60)
+        self._address = f"/api/v1/worker/artifacts/{claim.job_id}/a.txt"
+        self._headers = {
+            "Authorization": f"Bearer {key}",
+            "Rushes-Claim": claim.claim_id,
+            "Rushes-SHA256": digest(self.content),
+            "Content-Length": str(len(self.content)),
+        }
+
+    def run(self) -> None:
+        with self._client:
+            answer = self._client.put(self._address, headers=self._headers, content=self._parts())
+            self.status = answer.status_code
+
+    def _parts(self) -> Iterator[bytes]:
+        yield self.content[:2000]
+        self.half.set()
+        assert self._go_on.wait(60)
+        yield self.content[2000:]
+
+
+def test_files_that_come_slowly_hold_up_nobody(server: Running) -> None:
+    scene, go_on = Scene(server.rushes, server.url), threading.Event()
+    key = server.worker_key()
+    with ExitStack() as stack:
+        stack.callback(go_on.set)
+        remote = Remote(server.url, key)
+        stack.callback(remote.close)
+        remote.hello(Hello(kinds=[KIND]))
+        job_ids = [scene.enqueue() for _ in range(SENDERS + 1)]
+        claims = [each.claim for each in remote.claim(SENDERS)]
+        senders = [SlowSender(server.url, key, claim, go_on) for claim in claims]
+        for sender in senders:
+            sender.start()
+        assert all(sender.half.wait(30) for sender in senders)
+        [last] = remote.claim(1)
+        assert last.job_id in job_ids
+        remote.put_artifact(last.claim, "b.txt", b"quick")
+        assert b"".join(remote.read_source(last.claim, 0))
+        go_on.set()
+        for sender in senders:
+            sender.join(60)
+        assert {sender.status for sender in senders} == {200}
