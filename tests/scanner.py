@@ -85,7 +85,7 @@ class Watched(httpx2.BaseTransport):
     """A transport that looks at all that comes back."""
 
     def __init__(self, transport: httpx2.BaseTransport | None = None) -> None:
-        self._transport = transport or httpx2.HTTPTransport()
+        self._transport = transport or httpx2.HTTPTransport(verify=False)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         response = self._transport.handle_request(request)

@@ -164,7 +164,7 @@ class Server:
         others = {kind: run for kind, run in table.items() if kind not in speech}
         self._crew_of("transcode", others, self.settings.transcode_workers)
         self._crew_of("transcribe", speech, self.settings.transcription_workers)
-        grace_ms = int(self.settings.purge_grace * 1000)
+        grace_ms = max(int(self.settings.purge_grace * 1000), purge.YOUNG_MS)
         remover = purge.Purge(self.rushes.db, self.rushes.storage, grace_ms=grace_ms)
         self._crew_of("house", {pipeline.PURGE: Handler(remover)}, 1)
         messenger = Deliver(self.rushes.db, self.settings)

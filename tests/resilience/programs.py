@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 from resilience import crashing_server, stage
 from resilience.stage import Stage
-from running import Clients, free_port, given_values, settings_for, text, wait_for_server
+from running import Clients, given_values, settings_for, text, wait_for_server
 from rushes import cli, settings
 from rushes.cli import serve, worker
 from rushes.worker.remote import Remote
@@ -81,7 +84,7 @@ class Program:
 
 class Server(Program, Clients):
     def __init__(self, data_dir: Path, **given: Any) -> None:
-        self.settings = settings_for(data_dir=data_dir, port=free_port(), **given)
+        self.settings = settings_for(data_dir=data_dir, port=_own_port(), **given)
         self.url = f"http://127.0.0.1:{self.settings.port}"
         self.stage = Stage(data_dir / "stage")
         environment = {
@@ -111,6 +114,15 @@ class WorkerProcess(Program):
             stage.VARIABLE: str(self.stage.directory),
         }
         super().__init__(["worker"], environment, directory / "worker.log")
+
+
+def _own_port() -> int:
+    """Not one that connections are given by themselves: it has to be free after a crash, too."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _run(arguments: list[str], environment: Mapping[str, str], log: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "STAGE"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 LOOK_SECONDS = 0.01
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import httpx2
+import pytest
 
 from resilience.demo_handlers import KIND, digest
 from resilience.programs import Server
-from resilience.scene import Scene, opened, worker
+from resilience.scene import Scene, opened, some, worker
 from resilience.stage import until
 from running import Running
 from rushes.protocol import Claim, Hello
@@ -23,8 +24,11 @@ ARGS = {"files": 1, "size_bytes": 2_000}
 SENDERS = 48
 
 
-def test_twenty_workers_do_two_hundred_jobs_once_each(start_server: Callable[..., Server]) -> None:
-    server = start_server()
+@pytest.mark.parametrize("database_url", some(["sqlite", "postgres"], {"sqlite"}), indirect=True)
+def test_twenty_workers_do_two_hundred_jobs_once_each(
+    start_server: Callable[..., Server], database_url: str
+) -> None:
+    server = start_server(database_url=database_url)
     with ExitStack() as stack:
         rushes = stack.enter_context(opened(server.settings))
         scenes = [Scene(rushes, server.url) for _ in range(MEDIA)]
@@ -73,7 +77,7 @@ class SlowSender(threading.Thread):
         }
 
     def run(self) -> None:
-        with self._client:
+        with self._client, suppress(httpx2.HTTPError):
             answer = self._client.put(self._address, headers=self._headers, content=self._parts())
             self.status = answer.status_code
 
@@ -106,3 +110,28 @@ def test_files_that_come_slowly_hold_up_nobody(server: Running) -> None:
         for sender in senders:
             sender.join(60)
         assert {sender.status for sender in senders} == {200}
+
+
+def test_a_server_does_not_wait_for_a_file_that_does_not_come(
+    start_server: Callable[..., Server],
+) -> None:
+    server, go_on = start_server(), threading.Event()
+    key = server.worker_key()
+    with ExitStack() as stack:
+        stack.callback(go_on.set)
+        rushes = stack.enter_context(opened(server.settings))
+        remote = Remote(server.url, key)
+        stack.callback(remote.close)
+        remote.hello(Hello(kinds=[KIND]))
+        Scene(rushes, server.url).enqueue()
+        [job] = remote.claim(1)
+        sender = SlowSender(server.url, key, job.claim, go_on)
+        sender.start()
+        assert sender.half.wait(30)
+        assert server.stop() == 0
+        go_on.set()
+        sender.join(60)
+        server.start()
+        assert remote.artifacts(job.claim) == []
+        remote.put_artifact(job.claim, "a.txt", SlowSender.content)
+        assert [each.name for each in remote.artifacts(job.claim)] == ["a.txt"]

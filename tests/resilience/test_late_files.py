@@ -14,6 +14,7 @@ from running import Running
 from rushes import errors
 from rushes.dispatch import Dispatch
 from rushes.media import library as medias
+from rushes.media import purge
 from rushes.media import store as media_store
 from rushes.protocol import Claim, Completion
 from web import library
@@ -122,6 +123,22 @@ def test_a_file_that_comes_while_its_version_is_published_is_refused(
         until(lambda: not late.is_alive() or _is_waiting_for_a_lock(running))
     assert isinstance(late.end(), errors.ClaimLost)
     assert shown(running, media_id) == {"a.txt": b"a"}
+
+
+def test_a_file_that_is_not_recorded_yet_is_not_taken_for_an_orphan(
+    serve: Callable[..., Running],
+) -> None:
+    running = serve(purge_grace=0)
+    rushes, key = running.rushes, "media/med_x/ver_y/a.txt"
+
+    def searches() -> int:
+        return len(rushes.jobs(kind="purge", state="completed"))
+
+    until(searches)
+    rushes.storage.put(key, b"on its way")
+    rushes.db.run(lambda tx: purge.plan_scan(tx, rushes.queue))
+    until(lambda: searches() == 2)
+    assert rushes.storage.exists(key)
 
 
 def _is_waiting_for_a_lock(running: Running) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 
 from resilience import demo_handlers
 from resilience.programs import Server, WorkerProcess
-from resilience.scene import Scene, audience, opened, worker
+from resilience.scene import Scene, audience, opened, some, worker
 from resilience.stage import until
 from running import Running
 from rushes.worker.context import JobContext
@@ -166,7 +167,14 @@ def test_a_failure_is_told_once_when_the_answer_is_lost(short: Running) -> None:
 # The server goes and comes back
 
 
-@pytest.mark.parametrize("gently", [True, False], ids=["SIGTERM", "kill -9"])
+@pytest.mark.parametrize(
+    ("database_url", "gently"),
+    some(
+        list(product(["sqlite", "postgres"], [True, False])),
+        {("sqlite", True), ("sqlite", False), ("postgres", False)},
+    ),
+    indirect=["database_url"],
+)
 def test_a_remote_worker_works_on_while_the_server_restarts(
     start_server: StartServer, database_url: str, gently: bool
 ) -> None:
@@ -195,9 +203,9 @@ def test_a_remote_worker_works_on_while_the_server_restarts(
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["a handler that listens", "a deaf handler"])
 def test_a_server_that_is_stopped_gives_its_own_jobs_back_at_once(
-    start_server: StartServer, database_url: str, deaf: bool
+    start_server: StartServer, deaf: bool
 ) -> None:
-    server = start_server(database_url=database_url, handlers="resilience.demo_handlers", **LONG)
+    server = start_server(handlers="resilience.demo_handlers", **LONG)
     with opened(server.settings) as rushes:
         scene = Scene(rushes, server.url)
         server.stage.arm("demo: 1 put")

@@ -24,6 +24,8 @@ PAGE = 100
 SCAN_PAGE = 500
 ORPHANS = "orphans"
 FOLDERS = ("media", "sources", "staging")
+# The row of a file that was just written may still be on its way, however soon others are purged.
+YOUNG_MS = 3_600_000
 
 
 def plan(tx: Tx, queue: Queue, *, grace_ms: int, cleanup_partial: bool) -> int:

@@ -39,6 +39,8 @@ def failure_of(error: Exception, stop: Stop | None) -> Failure | Stop:
             return Failure("resource", "out_of_memory", "there was not enough memory")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return Failure("resource", "disk_full", "the disk is full")
+        case OSError(errno=errno.EIO | errno.EROFS | errno.ESTALE | errno.ENODEV):
+            return Failure("resource", "disk_failed", "the disk cannot be used")
         case _:
             pass
     log.exception("a handler failed", exc_info=error)

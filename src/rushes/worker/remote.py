@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -50,11 +51,14 @@ class Remote:
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             transport=transport,
         )
-        # A storage's presigned address must not see the key.
-        self._plain = httpx2.Client(
-            timeout=httpx2.Timeout(FILE_SECONDS, connect=CONNECT_SECONDS), transport=transport
-        )
+        self._transport = transport
         self._interrupted = threading.Event()
+
+    @cached_property
+    def _plain(self) -> httpx2.Client:
+        """For a storage's presigned addresses, which must not see the key."""
+        timeout = httpx2.Timeout(FILE_SECONDS, connect=CONNECT_SECONDS)
+        return httpx2.Client(timeout=timeout, transport=self._transport)
 
     def hello(self, hello: protocol.Hello) -> float:
         return float(self._post("/hello", msgspec.to_builtins(hello))["heartbeat_seconds"])
@@ -163,7 +167,8 @@ class Remote:
 
     def close(self) -> None:
         self._http.close()
-        self._plain.close()
+        if "_plain" in self.__dict__:
+            self._plain.close()
 
     def _presigned(self, claim: Claim, name: str) -> Any:
         path = f"/artifacts/{claim.job_id}/presign"
