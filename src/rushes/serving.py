@@ -46,7 +46,7 @@ from rushes.worker.loop import Handler, Worker
 log = logging.getLogger("rushes")
 
 LOCK_FILE, ADDRESS_FILE = "serve.lock", "server.json"
-SCAN_EVERY_TICKS = 8_640
+SCAN_EVERY_TICKS = 360
 FORGET_MS = 7 * 86_400_000
 # Connections that are still busy when the server leaves get this long.
 GRACE_SECONDS = 5
@@ -228,7 +228,7 @@ class Server:
             lambda tx: purge.plan(tx, queue, grace_ms=grace_ms, cleanup_partial=partial)
         )
         if tick % SCAN_EVERY_TICKS == 0:
-            self.rushes.db.run(lambda tx: purge.plan_scan(tx, queue))
+            self.rushes.db.run(lambda tx: purge.plan_scan_if_due(tx, queue))
 
     def _expire_uploads(self, tick: int) -> None:
         uploads.expire(self.rushes.db, self.rushes.storage)

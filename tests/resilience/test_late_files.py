@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from resilience.demo_handlers import digest
 from resilience.stage import until
 from running import Running
-from rushes import errors
+from rushes import errors, serving
 from rushes.dispatch import Dispatch
 from rushes.media import library as medias
 from rushes.media import purge
@@ -125,19 +126,28 @@ def test_a_file_that_comes_while_its_version_is_published_is_refused(
     assert shown(running, media_id) == {"a.txt": b"a"}
 
 
+def test_orphans_are_searched_for_once_a_day_however_often_servers_start(
+    serve: Callable[..., Running], tmp_path: Path
+) -> None:
+    def after_an_hour() -> None:
+        running = serve(data_dir=tmp_path / "data")
+        for chore in running.rushes.chores.also:
+            chore(serving.SCAN_EVERY_TICKS)
+        assert len(running.rushes.jobs(kind="purge")) == 1
+        until(lambda: running.rushes.jobs(kind="purge", state="completed"))
+        running.stop()
+
+    after_an_hour()
+    after_an_hour()
+
+
 def test_a_file_that_is_not_recorded_yet_is_not_taken_for_an_orphan(
     serve: Callable[..., Running],
 ) -> None:
-    running = serve(purge_grace=0)
-    rushes, key = running.rushes, "media/med_x/ver_y/a.txt"
-
-    def searches() -> int:
-        return len(rushes.jobs(kind="purge", state="completed"))
-
-    until(searches)
+    rushes, key = serve(purge_grace=0).rushes, "media/med_x/ver_y/a.txt"
     rushes.storage.put(key, b"on its way")
     rushes.db.run(lambda tx: purge.plan_scan(tx, rushes.queue))
-    until(lambda: searches() == 2)
+    until(lambda: rushes.jobs(kind="purge", state="completed"))
     assert rushes.storage.exists(key)
 
 

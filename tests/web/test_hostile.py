@@ -334,7 +334,6 @@ def test_a_length_that_lies_is_no_way_in(server: Running) -> None:
     with line_to(server) as line:
         line.sendall(short + b"GARBAGE\r\n\r\n")
         answer = heard(line)
-    assert [status(each) for each in answer.split(b"HTTP/1.1")[1:]] == [] or status(answer) == 201
     assert b"HTTP/1.1 400" in answer
     with line_to(server) as line:
         line.sendall(POST + b"Content-Length: 1000\r\n\r\n" + body)
@@ -459,10 +458,10 @@ ODD_VALUES: dict[str, Any] = {
 }
 
 
-def test_odd_json_is_refused_and_never_a_surprise(either_server: Running) -> None:
-    cast = Cast(either_server)
+def test_odd_json_is_refused_and_never_a_surprise(server: Running) -> None:
+    cast = Cast(server)
     wrong = []
-    for route in bodies(either_server):
+    for route in bodies(server):
         client = cast.clients["worker" if route.role == "worker" else "admin"]
         for name, body in ODD_JSON.items():
             call = (route.method, filled(route).decode())

@@ -123,7 +123,8 @@ class Intake:
             made = self.db.run(
                 lambda tx: uploads.finish(tx, self.queue, self.limits, final, token, received)
             )
-        except errors.WrongState:
+        except (errors.WrongState, errors.NotFound):
+            # Whoever was quicker has removed the parts already.
             self.drop(final.id)
             return self._made_meanwhile(final)
         except BaseException:

@@ -26,6 +26,7 @@ ORPHANS = "orphans"
 FOLDERS = ("media", "sources", "staging")
 # The row of a file that was just written may still be on its way, however soon others are purged.
 YOUNG_MS = 3_600_000
+SCAN_EVERY_MS = 86_400_000
 
 
 def plan(tx: Tx, queue: Queue, *, grace_ms: int, cleanup_partial: bool) -> int:
@@ -38,6 +39,12 @@ def plan(tx: Tx, queue: Queue, *, grace_ms: int, cleanup_partial: bool) -> int:
     jobs = [pipeline.purge("version_id", id) for id in versions]
     jobs += [pipeline.purge("media_id", id) for id in items]
     return len(queue.enqueue_many(tx, jobs)) if jobs else 0
+
+
+def plan_scan_if_due(tx: Tx, queue: Queue) -> None:
+    """Once a day, however often servers are started."""
+    if not purge_store.was_planned(tx, f"{pipeline.PURGE}:all", within_ms=SCAN_EVERY_MS):
+        plan_scan(tx, queue)
 
 
 def plan_scan(tx: Tx, queue: Queue) -> None:

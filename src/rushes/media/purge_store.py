@@ -38,6 +38,16 @@ def due_media(tx: Tx, *, grace_ms: int, limit: int) -> list[str]:
     return [row["id"] for row in rows]
 
 
+def was_planned(tx: Tx, dedupe_key: str, *, within_ms: int) -> bool:
+    row = tx.one(
+        "SELECT 1 AS one FROM jobs WHERE dedupe_key = :dedupe_key"
+        " AND created_at > {now} - :within_ms LIMIT 1",
+        dedupe_key=dedupe_key,
+        within_ms=within_ms,
+    )
+    return row is not None
+
+
 def keys_of_version(tx: Tx, id: str) -> list[str] | None:
     """The objects that only this version refers to; None when it must not be touched."""
     row = tx.one(

@@ -63,9 +63,15 @@ def refuse_foreign(site: Site, request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is None:
         return
-    host = urlsplit(origin).netloc
-    if host not in (request.headers.get("host"), urlsplit(site.base_url).netloc):
+    if _host(origin) not in (request.headers.get("host"), _host(site.base_url)):
         raise errors.Denied("this request came from another site")
+
+
+def _host(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return "nowhere"
 
 
 def _user(

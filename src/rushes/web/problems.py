@@ -35,6 +35,8 @@ STATUSES: tuple[tuple[type[errors.RushesError], int], ...] = (
 CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 RETRY_AFTER = {429: "60", 503: "2", 507: "60"}
 MEDIA_TYPE = "application/problem+json"
+# A body can be wrong in a hundred thousand places.
+MOST_FIELDS = 20
 
 
 class FieldError(BaseModel):
@@ -123,7 +125,7 @@ def _invalid(request: Request, error: Exception) -> ProblemResponse:
     assert isinstance(error, RequestValidationError)
     fields = [
         FieldError(field=_name(each["loc"]), message=each["msg"].removeprefix("Value error, "))
-        for each in error.errors()
+        for each in error.errors()[:MOST_FIELDS]
     ]
     said = "; ".join(f"{each.field}: {each.message}" for each in fields[:5])
     return answer(request, 422, "bad_field", said, fields)

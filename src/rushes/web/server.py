@@ -48,7 +48,7 @@ def create_app(site: Site) -> FastAPI:
     app.add_middleware(
         guard.Guard,
         https=site.is_https,
-        is_worker=lambda key: access.by_worker_key(site.db, key) is not None,
+        is_worker=lambda key: access.by_worker_key(app.state.site.db, key) is not None,
     )
     return app
 
