@@ -62,7 +62,7 @@ mutants: $(READY)
 
 soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
-	$(BIN)/pytest -n 2 tests/resilience -m "thorough or not thorough"
+	$(BIN)/pytest -n 2 -m thorough
 
 bench: bench-queue bench-sse bench-api bench-upload
 

@@ -154,3 +154,11 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
             return stack.enter_context(Process(settings_for(**given)))
 
         yield start
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each database and each storage is tested every time, all pairs of them in `make soak`."""
+    for item in items:
+        if "[postgres-s3" in item.nodeid:
+            item.add_marker(pytest.mark.thorough)
