@@ -18,8 +18,11 @@ from typing import Any
 
 import httpx2
 from fastapi import FastAPI
+from pwdlib import PasswordHash
+from pwdlib.hashers.argon2 import Argon2Hasher
 
 from rushes import config, handlers, serving, settings
+from rushes.accounts import access
 from rushes.serving import Server, listening
 from rushes.web import server
 from rushes.web.site import Site
@@ -92,6 +95,11 @@ def _app(site: Site) -> FastAPI:
 
 
 setattr(serving, "create_app", _app)  # noqa: B010  it is theirs, not ours to name
+
+# Passwords by the same algorithm with less work; one test looks at the real one.
+real_hasher = access._hasher
+_quick = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=64, parallelism=1),))
+setattr(access, "_hasher", lambda: _quick)  # noqa: B010
 
 
 class Running(Clients):

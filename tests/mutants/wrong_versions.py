@@ -341,8 +341,8 @@ MUTANTS: list[Mutant] = [
         LOOP,
         "        if held.fenced:\n            self._drop(held)\n            return\n",
         "",
-        " for held, result in results if not held.fenced]",
-        " for held, result in results]",
+        "            for held, result in results\n            if not held.fenced\n",
+        "            for held, result in results\n",
     ),
     (
         "refusal_is_repeated",
@@ -361,7 +361,7 @@ MUTANTS: list[Mutant] = [
     (
         "outage_ends_the_loop",
         LOOP,
-        "                    self._missed(error)\n                    self._stopping.wait(",
-        "                    return\n                    self._stopping.wait(",
+        "                    self._missed(error)\n                    outages = self._rest(outages)\n",
+        "                    return\n",
     ),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -56,19 +55,3 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 def postgres_url() -> Iterator[str]:
     with worlds.postgres_database() as url:
         yield url
-
-
-# So many cases of a test run each time; the others are for `make soak`.
-CASES_EACH_TIME = 2
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    seen: Counter[str] = Counter()
-    for item in sorted(items, key=lambda item: item.nodeid):
-        if here in item.path.parents:
-            name = item.nodeid.partition("[")[0]
-            seen[name] += 1
-            if seen[name] > CASES_EACH_TIME:
-                item.add_marker(pytest.mark.thorough)

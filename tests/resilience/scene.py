@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
 from urllib.parse import urljoin
 
 import httpx2
@@ -25,15 +24,8 @@ from rushes.media.media import NewMedia
 from rushes.worker.loop import Handler, Worker
 from rushes.worker.remote import Remote
 
-T = TypeVar("T")
-EVERY = bool(os.environ.get("RUSHES_TEST_EVERY_CRASH"))
 SOURCE = bytes(range(256)) * 400
 LOOK_SECONDS = 0.1
-
-
-def some(everything: list[T], by_default: set[T]) -> list[T]:
-    """All of them only if RUSHES_TEST_EVERY_CRASH asks for it."""
-    return everything if EVERY else [each for each in everything if each in by_default]
 
 
 class Scene:
@@ -228,23 +220,28 @@ def audience(scene: Scene) -> Iterator[Audience]:
         watching.leave()
 
 
-@contextmanager
 def worker(
     url: str, key: str, run: Callable[..., Any] = demo_handlers.demo, **options: Any
-) -> Iterator[Worker]:
+) -> AbstractContextManager[Worker]:
     """The shipped worker over HTTP, in a thread."""
+    return working(Remote(url, key), run, **options)
+
+
+@contextmanager
+def working(
+    remote: Remote, run: Callable[..., Any] = demo_handlers.demo, **options: Any
+) -> Iterator[Worker]:
     with ExitStack() as stack:
-        remote = Remote(url, key)
         stack.callback(remote.close)
         hello = protocol.Hello(kinds=[KIND])
         # Asked again soon, so that stopping does not have to wait for an answer.
         options = {"claim_wait_seconds": 0.5, **options}
-        working = Worker(remote, {KIND: Handler(run)}, hello=hello, **options)
-        thread = threading.Thread(target=working.run, daemon=True)
+        worker = Worker(remote, {KIND: Handler(run)}, hello=hello, **options)
+        thread = threading.Thread(target=worker.run, daemon=True)
         thread.start()
         stack.callback(thread.join, 30)
-        stack.callback(working.stop)
-        yield working
+        stack.callback(worker.stop)
+        yield worker
 
 
 @contextmanager

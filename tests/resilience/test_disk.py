@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from resilience import demo_handlers
+from resilience.cases import some
 from resilience.demo_handlers import KIND, demo
 from resilience.scene import Scene, audience, worker
 from resilience.stage import until
@@ -57,6 +58,7 @@ class Disk:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
+    """To be asked for before any server, so that it is there until the server has stopped."""
     small = Disk(tmp_path / "disk")
     yield small
     small.close()
@@ -114,15 +116,19 @@ def _tell_when_it_waits(job: JobContext, waits: threading.Event) -> None:
     job.wait = wait  # type: ignore[method-assign]
 
 
-@pytest.fixture(params=["in-process", "http"])
+BOTH = ["in-process", "http"]
+
+
+@pytest.fixture
 def hire(
     request: pytest.FixtureRequest, serve: Callable[..., Running], hurried: None
 ) -> Callable[..., Crew]:
     return lambda **given: Crew(request.param, serve, **given)
 
 
+@pytest.mark.parametrize("hire", BOTH, indirect=True)
 def test_a_full_disk_gives_the_job_back_until_there_is_room(
-    hire: Callable[..., Crew], disk: Disk
+    disk: Disk, hire: Callable[..., Crew]
 ) -> None:
     crew = hire(storage_url=(disk.path / "storage").as_uri())
     scene = crew.scene
@@ -144,8 +150,9 @@ def test_a_full_disk_gives_the_job_back_until_there_is_room(
     scene.check(job_id, scene.outcomes(job_id), before=before)
 
 
+@pytest.mark.parametrize("hire", some(BOTH, each_time={"http"}), indirect=True)
 def test_a_disk_that_is_full_for_the_database_as_well_loses_nothing(
-    hire: Callable[..., Crew], disk: Disk
+    disk: Disk, hire: Callable[..., Crew]
 ) -> None:
     crew = hire(data_dir=disk.path)
     scene = crew.scene
@@ -163,6 +170,7 @@ def test_a_disk_that_is_full_for_the_database_as_well_loses_nothing(
     scene.check(job_id, scene.outcomes(job_id), before=before)
 
 
+@pytest.mark.parametrize("hire", some(BOTH, each_time={"http"}), indirect=True)
 def test_a_storage_that_is_away_for_a_moment_is_waited_for(
     hire: Callable[..., Crew], tmp_path: Path
 ) -> None:
@@ -182,6 +190,7 @@ def test_a_storage_that_is_away_for_a_moment_is_waited_for(
     scene.check(job_id, ["succeeded"], before=before)
 
 
+@pytest.mark.parametrize("hire", some(BOTH, each_time={"in-process"}), indirect=True)
 def test_a_storage_that_stays_away_gives_the_job_back(
     hire: Callable[..., Crew], tmp_path: Path
 ) -> None:
@@ -205,8 +214,9 @@ def test_a_storage_that_stays_away_gives_the_job_back(
     scene.check(job_id, scene.outcomes(job_id), before=before)
 
 
+@pytest.mark.parametrize("hire", some(BOTH, each_time={"http"}), indirect=True)
 def test_a_disk_that_cannot_be_written_any_more_gives_the_job_back(
-    hire: Callable[..., Crew], disk: Disk
+    disk: Disk, hire: Callable[..., Crew]
 ) -> None:
     crew = hire(storage_url=(disk.path / "storage").as_uri())
     scene = crew.scene
@@ -225,7 +235,7 @@ def test_a_disk_that_cannot_be_written_any_more_gives_the_job_back(
 
 
 def test_a_worker_whose_own_disk_is_full_gives_the_job_back(
-    serve: Callable[..., Running], hurried: None, disk: Disk
+    disk: Disk, serve: Callable[..., Running], hurried: None
 ) -> None:
     crew = Crew("http", serve)
     crew.go_on.set()
@@ -240,7 +250,9 @@ def test_a_worker_whose_own_disk_is_full_gives_the_job_back(
     scene.check(job_id, scene.outcomes(job_id))
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ESTALE])
+@pytest.mark.parametrize(
+    "number", some([errno.EIO, errno.EROFS, errno.ESTALE], each_time={errno.EIO})
+)
 def test_a_broken_disk_does_not_use_up_attempts(
     server: Running, hurried: None, number: int
 ) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import httpx2
 import pytest
 
+from resilience.cases import some
 from resilience.demo_handlers import KIND, digest
 from resilience.programs import Server
-from resilience.scene import Scene, opened, some, worker
+from resilience.scene import Scene, opened, worker
 from resilience.stage import until
 from running import Running
+from rushes import errors
 from rushes.protocol import Claim, Hello
 from rushes.worker.remote import Remote
 
@@ -24,7 +26,9 @@ ARGS = {"files": 1, "size_bytes": 2_000}
 SENDERS = 48
 
 
-@pytest.mark.parametrize("database_url", some(["sqlite", "postgres"], {"sqlite"}), indirect=True)
+@pytest.mark.parametrize(
+    "database_url", some(["sqlite", "postgres"], each_time={"sqlite"}), indirect=True
+)
 def test_twenty_workers_do_two_hundred_jobs_once_each(
     start_server: Callable[..., Server], database_url: str
 ) -> None:
@@ -135,3 +139,13 @@ def test_a_server_does_not_wait_for_a_file_that_does_not_come(
         assert remote.artifacts(job.claim) == []
         remote.put_artifact(job.claim, "a.txt", SlowSender.content)
         assert [each.name for each in remote.artifacts(job.claim)] == ["a.txt"]
+
+
+def test_a_server_that_leaves_hands_out_nothing_and_says_so(server: Running) -> None:
+    remote = Remote(server.url, server.worker_key())
+    remote.hello(Hello(kinds=[KIND]))
+    job_id = Scene(server.rushes, server.url).enqueue()
+    server.site.stopping.set()
+    with closing(remote), pytest.raises(errors.Unavailable, match="is stopping"):
+        remote.claim(1, 30)
+    assert server.rushes.job(job_id).claims == 0

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import pytest
 
 from resilience import demo_handlers
+from resilience.cases import some
 from resilience.programs import Server, WorkerProcess
-from resilience.scene import Scene, audience, opened, some, worker
+from resilience.scene import Scene, audience, opened, worker, working
 from resilience.stage import until
 from running import Running
+from rushes import errors
+from rushes.protocol import Assignment, Claim, Pulse
+from rushes.worker import loop
 from rushes.worker.context import JobContext
+from rushes.worker.remote import Remote
 from wire import Wire
 
 SHORT = {"claim_duration": 2.0, "heartbeat_interval": 0.4}
 LONG = {"claim_duration": 60.0, "heartbeat_interval": 0.4}
-ONE_OF_TWO = ("lost", "succeeded")
+LOST_ONCE, DONE = ("lost", "succeeded"), ("succeeded",)
 
 StartServer = Callable[..., Server]
 StartWorker = Callable[..., WorkerProcess]
@@ -36,15 +41,22 @@ def short(serve: Callable[..., Running], hurried: None) -> Running:
 
 @pytest.mark.parametrize(
     ("step", "outcomes"),
-    [
-        ("worker: after claim", ONE_OF_TWO),
-        ("demo: source read", ONE_OF_TWO),
-        ("worker: half sent", ONE_OF_TWO),
-        ("demo: 1 put", ONE_OF_TWO),
-        ("demo: all put", ONE_OF_TWO),
-        ("worker: before complete", ONE_OF_TWO),
-        ("worker: after complete", ("succeeded",)),
-    ],
+    some(
+        [
+            ("worker: after claim", LOST_ONCE),
+            ("demo: source read", LOST_ONCE),
+            ("worker: half sent", LOST_ONCE),
+            ("demo: 1 put", LOST_ONCE),
+            ("demo: all put", LOST_ONCE),
+            ("worker: before complete", LOST_ONCE),
+            ("worker: after complete", DONE),
+        ],
+        each_time={
+            ("worker: half sent", LOST_ONCE),
+            ("worker: before complete", LOST_ONCE),
+            ("worker: after complete", DONE),
+        },
+    ),
 )
 def test_another_worker_finishes_what_a_killed_one_began(
     short: Running, start_worker: StartWorker, step: str, outcomes: tuple[str, ...]
@@ -64,7 +76,11 @@ def test_another_worker_finishes_what_a_killed_one_began(
 
 
 @pytest.mark.parametrize(
-    "step", ["worker: half sent", "demo: 1 put", "demo: all put", "worker: before complete"]
+    "step",
+    some(
+        ["worker: half sent", "demo: 1 put", "demo: all put", "worker: before complete"],
+        each_time={"worker: half sent", "worker: before complete"},
+    ),
 )
 def test_a_worker_that_wakes_up_late_can_change_nothing(
     short: Running, start_worker: StartWorker, step: str
@@ -127,11 +143,11 @@ def tables(scene: Scene) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("answer", "outcomes"),
     [
-        (b'"claim_id"', ONE_OF_TWO),
-        (b"206 partial content", ("succeeded",)),
-        (b'"sha256"', ("succeeded",)),
-        (b'"held":true,"cancel"', ("succeeded",)),
-        (b'"state":"completed"', ("succeeded",)),
+        (b'"claim_id"', LOST_ONCE),
+        (b"206 partial content", DONE),
+        (b'"sha256"', DONE),
+        (b'"held":true,"cancel"', DONE),
+        (b'"state":"completed"', DONE),
     ],
     ids=["claim", "source", "put", "progress", "complete"],
 )
@@ -164,14 +180,68 @@ def test_a_failure_is_told_once_when_the_answer_is_lost(short: Running) -> None:
     scene.check_tables()
 
 
+# A worker stumbles
+
+
+class Stumbling(Remote):
+    """What it is told makes no sense now and then."""
+
+    def __init__(self, url: str, key: str) -> None:
+        super().__init__(url, key)
+        self.claims = self.beats = 0
+
+    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        self.claims += 1
+        if self.claims == 1:
+            raise KeyError("jobs")
+        return super().claim(limit, wait_seconds)
+
+    def heartbeat(self, claims: Sequence[Claim]) -> Pulse:
+        self.beats += 1
+        if self.beats == 1:
+            raise KeyError("claims")
+        return super().heartbeat(claims)
+
+
+def test_a_worker_goes_on_after_what_nobody_expected(short: Running) -> None:
+    scene, remote = Scene(short.rushes, short.url), Stumbling(short.url, short.worker_key())
+
+    def run(job: JobContext) -> Any:
+        until(lambda: remote.beats > 3)
+        return demo_handlers.demo(job)
+
+    with working(remote, run):
+        job_id = scene.enqueue()
+        scene.wait(job_id)
+    scene.check(job_id, ["succeeded"])
+
+
+def test_a_worker_outlives_a_server_that_is_away_for_long(
+    short: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "LONGEST_RETRY_SECONDS", 0.0)
+    scene, misses = Scene(short.rushes, short.url), iter(range(1100))
+
+    class Away(Remote):
+        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+            for _ in misses:
+                raise errors.Unavailable("the server cannot be reached")
+            return super().claim(limit, wait_seconds)
+
+    with working(Away(short.url, short.worker_key())):
+        job_id = scene.enqueue()
+        scene.wait(job_id)
+    scene.check(job_id, ["succeeded"])
+
+
 # The server goes and comes back
 
 
 @pytest.mark.parametrize(
     ("database_url", "gently"),
     some(
-        list(product(["sqlite", "postgres"], [True, False])),
-        {("sqlite", True), ("sqlite", False), ("postgres", False)},
+        product(["sqlite", "postgres"], [True, False]),
+        each_time={("sqlite", True), ("postgres", False)},
     ),
     indirect=["database_url"],
 )

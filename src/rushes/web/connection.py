@@ -15,6 +15,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
 HEADER_BYTES = 32 * 1024
+# A line that is closed at once swallows the answer: so long, and so much, it is left open.
+LINGER_SECONDS = 1.0
+LINGER_BYTES = 256 * 1024
 Refusal = tuple[int, str, str, str]
 BAD_REQUEST = (400, "Bad Request", "bad_request", "the request cannot be understood")
 TOO_SLOW = (408, "Request Timeout", "too_slow", "the request's headers took too long")
@@ -36,6 +39,7 @@ class Connection(HttpToolsProtocol):
         # What came since the last byte of a body or the end of a request.
         self._around_bytes = 0
         self._refusal: Refusal = BAD_REQUEST
+        self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -47,6 +51,10 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._around_bytes += len(data)
+        if self._is_refused:
+            if self._around_bytes > LINGER_BYTES:
+                self.transport.close()
+            return
         super().data_received(data)
         if self._around_bytes > HEADER_BYTES:
             self._refuse(TOO_LARGE)
@@ -97,13 +105,17 @@ class Connection(HttpToolsProtocol):
             self._deadline = self.loop.call_later(self.header_seconds, self._refuse, otherwise)
 
     def _refuse(self, refusal: Refusal) -> None:
-        if self.transport.is_closing():
+        if self._is_refused or self.transport.is_closing():
             return
+        self._is_refused = True
         cycle: Any = self.cycle
         is_between = self._in_headers and (cycle is None or cycle.response_complete)
         if is_between or cycle is None or not cycle.response_started:
             self.transport.write(_answer(*refusal))
-        self.transport.close()
+            self.transport.write_eof()
+            self._deadline = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        else:
+            self.transport.close()
 
 
 def _answer(status: int, phrase: str, code: str, detail: str) -> bytes:

@@ -15,8 +15,10 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from rushes.media.storage import Storage
+from rushes.web import problems
 
 CHUNK_BYTES = 512 * 1024
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -45,32 +47,44 @@ def from_storage(
     if asked is not None and request.method == "GET" and _may_range(request, etag):
         part = _parse(asked, size)
         if part == (0, 0):
-            given["Content-Range"] = f"bytes */{size}"
-            return Response(status_code=416, headers=given)
+            there = {"Content-Range": f"bytes */{size}", "Accept-Ranges": "bytes"}
+            said = "the file has no such part"
+            return problems.answer(request, 416, "bad_range", said, headers=there)
         if part is not None:
             (start, end), status = part, 206
             given["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     given["Content-Length"] = str(end - start)
     if request.method == "HEAD":
         return Response(status_code=status, headers=given)
-    path = storage.local_path(key)
-    body = _from_file(path, start, end) if path else storage.aread(key, start, end)
-    return StreamingResponse(body, status, given)
+    if path := storage.local_path(key):
+        return _FileResponse(path, start, end, status, given)
+    return StreamingResponse(storage.aread(key, start, end), status, given)
 
 
-async def _from_file(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
-    # Opened here, where it is sure to be closed: a client that leaves early never gets so far.
-    descriptor = await asyncio.to_thread(os.open, path, READ)
-    try:
+class _FileResponse(StreamingResponse):
+    """A part of a file. It is opened before the answer begins, so that a missing one is an error
+    and not half an answer, and closed however early the client leaves."""
+
+    def __init__(
+        self, path: Path, start: int, end: int, status: int, headers: Mapping[str, str]
+    ) -> None:
+        self._file = os.open(path, READ)
+        super().__init__(self._chunks(start, end), status, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            os.close(self._file)
+
+    async def _chunks(self, start: int, end: int) -> AsyncIterator[bytes]:
         while start < end:
             size = min(CHUNK_BYTES, end - start)
-            chunk = await asyncio.to_thread(os.pread, descriptor, size, start)
+            chunk = await asyncio.to_thread(os.pread, self._file, size, start)
             if not chunk:
                 return
             start += len(chunk)
             yield chunk
-    finally:
-        os.close(descriptor)
 
 
 def _parse(header: str, size: int) -> tuple[int, int] | None:

@@ -108,8 +108,14 @@ class Worker:
                     outages = 0
                 except errors.Unavailable as error:
                     self._missed(error)
-                    self._stopping.wait(min(RETRY_SECONDS * 2**outages, LONGEST_RETRY_SECONDS))
-                    outages += 1
+                    outages = self._rest(outages)
+                except errors.RushesError:
+                    raise
+                except Exception:
+                    # A worker that is gone helps nobody; the leases of what it held run out.
+                    log.exception("the worker stumbled, and goes on")
+                    self._held.clear()
+                    outages = self._rest(outages)
         self._stopping.set()
         if heart.ident is not None:
             heart.join(timeout=self._heartbeat_seconds)
@@ -200,9 +206,20 @@ class Worker:
     def _beat_until_stopped(self) -> None:
         """Beats go on while a stopping worker still holds something."""
         while not self._stopping.wait(self._heartbeat_seconds) or self._held:
-            self.beat()
+            try:
+                self.beat()
+            except Exception:
+                # Without a heart the worker would lose every job from now on.
+                log.exception("a heartbeat failed")
+                self._fence()
             if self._stopping.is_set():
                 time.sleep(min(self._heartbeat_seconds, RETRY_SECONDS))
+
+    def _rest(self, outages: int) -> int:
+        """Longer each time, up to a limit; answers the number of outages with this one."""
+        longer = RETRY_SECONDS * 2 ** min(outages, 10)
+        self._stopping.wait(min(longer, LONGEST_RETRY_SECONDS))
+        return outages + 1
 
     def _say_hello(self) -> None:
         if not self._said_hello:
