@@ -180,7 +180,7 @@ class _Patience:
             raise error
         if self._tries == 0:
             self._say(f"{error.message}; trying again")
-        longest = min(FIRST_WAIT_SECONDS * 2**self._tries, LONGEST_WAIT_SECONDS)
+        longest = min(FIRST_WAIT_SECONDS * 2 ** min(self._tries, 10), LONGEST_WAIT_SECONDS)
         self._sleep(longest * random.uniform(0.75, 1))
         self._tries += 1
 
