@@ -103,8 +103,16 @@ setattr(access, "_hasher", lambda: _quick)  # noqa: B010
 
 
 class Running(Clients):
-    def __init__(self, handlers_table: Mapping[str, Handler] | None = None, **given: Any) -> None:
+    def __init__(
+        self,
+        handlers_table: Mapping[str, Handler] | None = None,
+        *,
+        transcodes: bool = False,
+        **given: Any,
+    ) -> None:
+        """Only the kinds that are given are run here; `transcodes` adds those of Rushes."""
         self._table = dict(handlers_table or {})
+        self._transcodes = transcodes
         self._given = given
         self._stopped = False
 
@@ -116,6 +124,8 @@ class Running(Clients):
         self.server = Server(self.settings)
         self.rushes, self.site = self.server.rushes, self.server.site
         before = dict(handlers.BUILT_IN)
+        if not self._transcodes:
+            handlers.BUILT_IN.clear()
         handlers.BUILT_IN.update(self._table)
         try:
             self.server.start()

@@ -23,7 +23,7 @@ from rushes.jobs.queue import Claimant, Queue, Terms
 from rushes.media import library
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
-from rushes.protocol import Assignment, Beat, Claim, Progress
+from rushes.protocol import Assignment, Beat, Claim, Part, Progress
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000_000
@@ -38,7 +38,7 @@ CREATE OR REPLACE FUNCTION rushes_now() RETURNS bigint LANGUAGE sql STABLE AS
 
 
 EMPTY = """
-TRUNCATE media, versions, artifacts, uploads, upload_parts, jobs, job_logs, attempts,
+TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_logs, attempts,
   workers, worker_keys, invites, turns, pauses, events, users, sessions, tokens, signin_links,
   signin_failures,
   idempotency_keys, webhooks, deliveries, alerts RESTART IDENTITY;
@@ -149,7 +149,7 @@ class World:
         return self.run(lambda tx: self.queue.progress(tx, [report]))[claim.claim_id]
 
     def complete(self, claim: Claim, result: Any = None) -> State:
-        return self.run(lambda tx: library.complete(tx, self.queue, claim, result))
+        return self.run(lambda tx: library.complete(tx, self.queue, claim, result)).state
 
     def fail(
         self, claim: Claim, error: ErrorClass = ErrorClass.TRANSIENT, code: str = "boom"
@@ -158,6 +158,18 @@ class World:
 
     def release(self, claim: Claim) -> State:
         return self.run(lambda tx: self.queue.release(tx, claim))
+
+    def divide(self, claim: Claim, parts: int = 2, kind: str = "noop", **named: Any) -> State:
+        made = [Part(kind=kind, args={"part": n}) for n in range(parts)]
+        return self.run(lambda tx: self.queue.divide(tx, claim, made, **named))
+
+    def parts(self, job_id: str) -> list[Job]:
+        """Of a divided job, in order."""
+        rows = self.rows(
+            "SELECT id FROM jobs WHERE parent_id = :id AND division IS NOT NULL ORDER BY id",
+            id=job_id,
+        )
+        return [self.job(row["id"]) for row in rows]
 
     def cancel(self, job_id: str) -> State:
         return self.run(lambda tx: self.queue.cancel(tx, job_id))

@@ -13,10 +13,13 @@ RushesError
                                                      ReadOnly · SchemaTooNew · SchemaTooOld
                                                      StorageDown
 JobOutcome           raised by handlers: PermanentFailure · TransientFailure · RetryLater
-                     Canceled · Stopped
+                     Canceled · Stopped · Divided
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 
 class RushesError(Exception):
@@ -197,3 +200,13 @@ class Canceled(JobOutcome):
 
 class Stopped(JobOutcome):
     """The worker is leaving or has lost the claim; the handler must end now."""
+
+
+class Divided(JobOutcome):
+    """The rest of the work goes to `parts` (`protocol.Part`), which any worker may take. The job
+    runs again, with this checkpoint, when all of them have completed."""
+
+    def __init__(self, parts: Sequence[Any], *, checkpoint: Any = None) -> None:
+        super().__init__(f"divided into {len(parts)} parts", code="divided")
+        self.parts = parts
+        self.checkpoint = checkpoint

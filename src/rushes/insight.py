@@ -9,7 +9,7 @@ from rushes import clock
 from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, Status, Worker
-from rushes.jobs import read_store, store
+from rushes.jobs import part_store, read_store, store
 from rushes.jobs import why as reasons
 from rushes.jobs.job import Job, State
 from rushes.jobs.queue import Terms
@@ -20,6 +20,7 @@ Rows = Sequence[Mapping[str, Any]]
 def why(tx: Tx, job: Job, terms: Terms, *, offline_after_ms: int) -> dict[str, Any]:
     """What a waiting job waits for, in plain words."""
     parent = store.get(tx, job.parent_id) if job.parent_id else None
+    parts = part_store.counts(tx, job.id) if job.divided_at is not None else None
     now = read_store.now(tx)
     online = [each for each in fleet.all_workers(tx) if _is_online(each, now, offline_after_ms)]
     facts = reasons.Situation(
@@ -30,6 +31,8 @@ def why(tx: Tx, job: Job, terms: Terms, *, offline_after_ms: int) -> dict[str, A
         preferred_idle=_preferred_idle(job, online),
         prefer_wait_ms=terms.prefer_wait_ms,
         parent=parent.state if parent else None,
+        parts=parts["parts"] if parts else 0,
+        parts_completed=parts["completed"] if parts else 0,
     )
     return reasons.explain(job, facts)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 VERSION = 1
+ADOPT_LIMIT = 500
+PARTS_LIMIT = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +85,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """A file an attempt made, as the server has recorded it."""
+    """A file of a version, as the server has recorded it. `seconds`: how long a segment plays;
+    `claimed`: whether it was put or adopted by the claim that asks."""
 
     name: str
     size_bytes: int
     sha256: str
     content_type: str
+    seconds: float | None = None
+    claimed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +104,15 @@ class Source:
     size_bytes: int
     sha256: str | None
     path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A job that does a share of a divided job's work."""
+
+    kind: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    needs: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +147,35 @@ class Coordinator(Protocol):
 
     def release(self, claim: Claim) -> str: ...
 
-    def source(self, claim: Claim) -> Source: ...
+    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
+        """Hand the job's work on to parts; it runs again when all of them have completed."""
+        ...
 
-    def read_source(self, claim: Claim, start: int) -> Iterator[bytes]:
+    def source(self, claim: Claim, media_id: str | None = None) -> Source:
+        """The job's source, or that of another media which the job's arguments name."""
+        ...
+
+    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
         """The source's bytes from `start` on; ask again with another start to resume."""
         ...
 
     def artifacts(self, claim: Claim) -> Sequence[Artifact]:
-        """What this claim has put already."""
+        """What the job's version holds, whichever attempt or part has put it."""
         ...
 
-    def put_artifact(self, claim: Claim, name: str, content: bytes | Path) -> Artifact:
+    def put_artifact(
+        self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
+    ) -> Artifact:
         """Repeating it with the same content is harmless."""
+        ...
+
+    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
+        """Take over files that others have put, at most `ADOPT_LIMIT` a call. Answers those that
+        were found intact; what is damaged is removed."""
+        ...
+
+    def discard(self, claim: Claim, names: Sequence[str]) -> None:
+        """Remove files of this claim again, at most `ADOPT_LIMIT` a call. Repeating is harmless."""
         ...
 
     def log(self, claim: Claim, lines: Sequence[str]) -> None: ...

@@ -23,7 +23,7 @@ from rushes.jobs.queue import Claimant
 from rushes.media import library
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
-from rushes.protocol import Beat, Claim, Progress
+from rushes.protocol import Beat, Claim, Part, Progress
 from world import World
 
 Row = dict[str, Any]
@@ -63,13 +63,15 @@ BY_PEOPLE = ("cancel", "delete")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """How large a world to search. `jobs`: their options, and `after`: the number of the parent.
-    `slots`: how many claims a worker keeps, stale ones included."""
+    `slots`: how many claims a worker keeps, stale ones included. `parts`: into how many a job may
+    be divided."""
 
     jobs: Sequence[Mapping[str, Any]]
     workers: int = 2
     slots: int = 1
     media: bool = False
     failovers: int = 0
+    parts: int = 0
     verbs: Collection[str] = VERBS
     max_transitions: int = 1_000_000
 
@@ -118,6 +120,13 @@ class Node:
         id = token.claim.job_id
         granted = self.ledger.granted.get(id) == token.number
         return granted and self.job(id)["state"] == State.PROCESSING
+
+    def is_canceled(self, id: str) -> bool:
+        """By somebody, or together with the job that it is a part of."""
+        row = self.job(id)
+        if row["division"] is not None and self.job(row["parent_id"])["state"] in jobs.TERMINAL:
+            return True
+        return id in self.ledger.canceled
 
     def trace(self) -> list[str]:
         return [*(self.parent.trace() if self.parent else []), *self.steps]
@@ -377,11 +386,14 @@ class Explorer:
                     report = Progress(claim=claim, progress=0.5, checkpoint={"at": 1})
                     return self.queue.progress(tx, [report])[claim.claim_id]
                 case ["complete"]:
-                    return library.complete(tx, self.queue, claim)
+                    return library.complete(tx, self.queue, claim).state
                 case ["fail", word]:
                     return self.queue.fail(tx, claim, ErrorClass(word), code="boom")
                 case ["release"]:
                     return self.queue.release(tx, claim)
+                case ["divide"]:
+                    parts = [Part(kind="noop")] * self.setup.parts
+                    return self.queue.divide(tx, claim, parts)
                 case _:
                     raise ValueError(verb)
         except errors.Conflict as error:
@@ -391,15 +403,19 @@ class Explorer:
         """The answers that would be right, from the ledger alone."""
         row = node.job(token.claim.job_id)
         current = node.is_current(token)
-        canceled = row["id"] in node.ledger.canceled
+        canceled = node.is_canceled(row["id"])
         told = node.ledger.answers.get(token.number)
         if verb in ("heartbeat", "progress"):
             alive = current and not _is_over(row, node.at)
             return [Beat(True, canceled) if alive else Beat(False)]
         if current and verb == "complete":
             return [errors.CancelRequested.code if canceled else State.COMPLETED]
+        if current and verb == "divide" and row["division"] is not None:
+            return [errors.WrongState.code]
         if current and canceled:
             return [State.CANCELED]
+        if current and verb == "divide":
+            return [State.BLOCKED, State.FAILED]
         if current:
             return [State.FAILED] if verb == "fail permanent" else [State.QUEUED, State.FAILED]
         if told is None or (verb == "complete") != (told is State.COMPLETED):
@@ -478,7 +494,8 @@ class Explorer:
     def _check_step(self, node: Node, action: Action, rows: Rows, ledger: Ledger) -> None:
         if action.by is not None and not node.is_current(action.by):
             raise Wrong("a claim that is not the job's changed something")
-        for before, after in zip(node.jobs, rows["jobs"], strict=True):
+        # Parts of a divided job come behind those that were there.
+        for before, after in zip(node.jobs, rows["jobs"], strict=False):
             problem = _problem_of_job(before, after, ledger)
             if problem:
                 raise Wrong(problem)
@@ -568,6 +585,8 @@ class Explorer:
 
 
 def _problem_of_job(before: Row, after: Row, ledger: Ledger) -> str | None:
+    if before["id"] != after["id"]:
+        return "a job is gone"
     if before["state"] in jobs.TERMINAL and before != after:
         return "a job that had ended was changed"
     if after["state"] == State.COMPLETED and after["id"] in ledger.canceled:
@@ -598,6 +617,8 @@ def _class_of_job(row: Row, node: Node) -> Key:
         row["claims"],
         row["losses"],
         row["cancel_requested_at"] is not None,
+        row["divided_at"] is not None,
+        row["division"] is not None,
         lease is not None and lease <= node.at,
         deadline is not None and deadline <= node.at,
         _waits(row, node.at),

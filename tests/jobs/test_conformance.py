@@ -76,6 +76,7 @@ DO: dict[str, Callable[[World, Claim], Any]] = {
     "complete": lambda world, claim: world.complete(claim),
     "fail": lambda world, claim: world.fail(claim),
     "release": lambda world, claim: world.release(claim),
+    "divide": lambda world, claim: world.divide(claim, parts=1),
     "cancel": lambda world, claim: world.cancel(claim.job_id),
     "sweep": lambda world, claim: claim.job_id in _expire_and_sweep(world),
     "retry": lambda world, claim: world.retry(claim.job_id),
@@ -91,18 +92,25 @@ AFTER = {
     (State.PROCESSING, "complete"): State.COMPLETED,
     (State.PROCESSING, "fail"): State.QUEUED,
     (State.PROCESSING, "release"): State.QUEUED,
+    (State.PROCESSING, "divide"): State.BLOCKED,
     (State.PROCESSING, "cancel"): State.PROCESSING,
     (State.PROCESSING, "sweep"): State.QUEUED,
     (State.COMPLETED, "retry"): State.COMPLETED,
     (State.FAILED, "retry"): State.FAILED,
     (State.CANCELED, "retry"): State.CANCELED,
 }
-ALL_EVENTS = sorted({event for events in EVENTS.values() for event in events} - {"unblock"})
+# What happens to a job because of another one has tests of its own.
+BY_OTHERS = {"unblock", "gather"}
+ALL_EVENTS = sorted({event for events in EVENTS.values() for event in events} - BY_OTHERS)
+# How many job events each tells, if not one.
+TOLD = {"heartbeat": 0, "divide": 2}
 REPEATS = {
     (State.COMPLETED, "complete"): State.COMPLETED,
     (State.FAILED, "fail"): State.FAILED,
     (State.FAILED, "release"): State.FAILED,
+    (State.FAILED, "divide"): State.FAILED,
     (State.CANCELED, "release"): State.CANCELED,
+    (State.CANCELED, "divide"): State.CANCELED,
     (State.CANCELED, "fail"): State.CANCELED,
     (State.CANCELED, "cancel"): State.CANCELED,
 }
@@ -110,7 +118,7 @@ REPEATS = {
 
 def test_the_table_of_allowed_events_is_the_one_tested_here() -> None:
     allowed = {(state, event) for state, events in EVENTS.items() for event in events}
-    assert allowed - {(State.BLOCKED, "unblock")} == set(AFTER)
+    assert {pair for pair in allowed if pair[1] not in BY_OTHERS} == set(AFTER)
 
 
 @pytest.mark.parametrize("event", ALL_EVENTS)
@@ -126,7 +134,7 @@ def test_every_event_in_every_state(world: World, state: State, event: str) -> N
         assert world.state(job_id) is AFTER[state, event]
         old = {row["seq"] for row in before["events"]}
         told = [row for row in world.snapshot()["events"] if row["seq"] not in old]
-        assert len([row for row in told if row["job_id"]]) == (0 if event == "heartbeat" else 1)
+        assert len([row for row in told if row["job_id"]]) == TOLD.get(event, 1)
     elif (state, event) in REPEATS:
         assert DO[event](world, claim) == REPEATS[state, event]
         assert world.snapshot() == before

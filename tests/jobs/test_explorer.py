@@ -14,14 +14,22 @@ import world as worlds
 from jobs.explorer import LOST_REPLY, VERBS, BrokenRule, Explorer, Setup
 from rushes import events
 from rushes.db import dialects
-from rushes.jobs import invariants, lifecycle, store
+from rushes.jobs import invariants, lifecycle, part_store, store
 from rushes.jobs import job as jobs
+from rushes.jobs.job import State
 from rushes.jobs.lifecycle import Facts, Next
 from world import World
 
 MOST = tuple(verb for verb in VERBS if verb not in ("fail resource", f"fail permanent{LOST_REPLY}"))
 SOME = ("heartbeat", "complete", f"complete{LOST_REPLY}", "fail transient", f"release{LOST_REPLY}")
 FEW = ("heartbeat", "complete", f"complete{LOST_REPLY}", f"release{LOST_REPLY}")
+DIVIDING = (
+    "complete",
+    f"complete{LOST_REPLY}",
+    "fail permanent",
+    "divide",
+    f"divide{LOST_REPLY}",
+)
 ONCE = {"max_attempts": 1}
 TWICE = {"max_attempts": 2}
 TIMED = {"max_attempts": 2, "timeout_seconds": 45}
@@ -61,9 +69,19 @@ CASES = {
     "sqlite parent and child": Case(
         Setup(jobs=[TWICE, {**ONCE, "after": 0}], verbs=MOST), 2, 350, 5_500
     ),
+    "sqlite job in parts": Case(Setup(jobs=[ONCE], parts=2, verbs=DIVIDING), 2, 690, 8_400),
+    "sqlite media in parts": Case(
+        Setup(jobs=[ONCE], media=True, parts=2, verbs=DIVIDING[::2]), 2, 850, 9_000
+    ),
     "sqlite deadline": Case(Setup(jobs=[TIMED], verbs=MOST), 2, 130, 1_700),
     "postgres two jobs, a failover": Case(
         Setup(jobs=[ONCE, ONCE], failovers=1, verbs=MOST, max_transitions=1_500), 2, 300, 1_500
+    ),
+    "postgres job in parts": Case(
+        Setup(jobs=[ONCE], parts=2, verbs=DIVIDING, max_transitions=1_500),
+        2,
+        260,
+        1_500,
     ),
     "postgres media": Case(Setup(jobs=[TWICE], media=True, verbs=SOME), 2, 125, 1_300),
 }
@@ -220,11 +238,29 @@ def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "from_changed", lambda verb: " SELECT 1 FROM changed")
 
 
+def wholes_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_store, "lock_divided", lambda tx, ids: [])
+
+
+def one_part_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    after_parts = lifecycle.after_parts
+    monkeypatch.setattr(
+        lifecycle,
+        "after_parts",
+        lambda parts: State.QUEUED if State.COMPLETED in parts else after_parts(parts),
+    )
+
+
+def parts_outlive_their_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_store, "live_parts", lambda tx, wholes: [])
+
+
 def children_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "unblock", lambda tx, parents: {})
 
 
 PAIR = Setup(jobs=[TWICE, TWICE])
+IN_PARTS = Setup(jobs=[ONCE], parts=2, verbs=DIVIDING)
 MUTANTS: dict[str, tuple[Mutant, Setup]] = {
     "no fence for fail and release": (no_fence_for_fail_and_release, PAIR),
     "complete ignores cancel": (complete_ignores_cancel, PAIR),
@@ -237,6 +273,9 @@ MUTANTS: dict[str, tuple[Mutant, Setup]] = {
     "release is not capped": (release_is_not_capped, PAIR),
     "repeated complete is refused": (repeated_complete_is_refused, PAIR),
     "no events": (no_events, PAIR),
+    "wholes wait for ever": (wholes_wait_for_ever, IN_PARTS),
+    "parts outlive their whole": (parts_outlive_their_whole, IN_PARTS),
+    "one part is enough": (one_part_is_enough, IN_PARTS),
     "children wait for ever": (children_wait_for_ever, Setup(jobs=[ONCE, {**ONCE, "after": 0}])),
 }
 

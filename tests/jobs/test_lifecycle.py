@@ -10,10 +10,13 @@ from rushes.jobs.job import ErrorClass, Outcome, State
 from rushes.jobs.lifecycle import (
     MAX_CLAIMS,
     Facts,
+    after_division,
     after_failure,
     after_loss,
+    after_parts,
     after_release,
     backoff_ms,
+    progress_by_parts,
 )
 
 
@@ -130,3 +133,49 @@ def test_whatever_happens_a_queued_job_can_be_claimed_again(
         if next.state is State.QUEUED:
             assert next.attempt < max_attempts
             assert claims < MAX_CLAIMS
+
+
+# Parts
+
+
+def test_dividing_gives_the_attempt_back() -> None:
+    next = after_division(job(1))
+    assert (next.state, next.outcome, next.attempt) == (
+        State.BLOCKED,
+        Outcome.DIVIDED,
+        0,
+    )
+
+
+def test_a_canceled_job_is_canceled_instead_of_divided() -> None:
+    assert after_division(job(cancel=True)).state is State.CANCELED
+
+
+def test_a_job_that_could_not_be_claimed_again_is_not_divided() -> None:
+    next = after_division(job(claims=MAX_CLAIMS))
+    assert (next.state, next.error_code) == (State.FAILED, "too_many_claims")
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({State.COMPLETED}, State.QUEUED),
+        ({State.COMPLETED, State.PROCESSING}, None),
+        ({State.COMPLETED, State.QUEUED}, None),
+        ({State.COMPLETED, State.CANCELED}, State.CANCELED),
+        ({State.CANCELED, State.PROCESSING}, State.CANCELED),
+        ({State.FAILED, State.CANCELED, State.PROCESSING}, State.FAILED),
+    ],
+)
+def test_what_parts_mean_for_their_whole(parts: set[State], expected: State | None) -> None:
+    assert after_parts(parts) is expected
+
+
+@pytest.mark.parametrize(
+    ("divided_at", "parts", "expected"),
+    [(0.15, 0, 0.15), (0.15, 1, 0.95), (0.97, 0.5, 0.97)],
+)
+def test_parts_bring_a_job_up_to_its_last_step(
+    divided_at: float, parts: float, expected: float
+) -> None:
+    assert progress_by_parts(divided_at, parts) == pytest.approx(expected)

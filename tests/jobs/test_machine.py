@@ -43,7 +43,13 @@ TIMEOUT_MS = 6 * 3_600_000
 KINDS = ("cut", "transcribe")
 # Kinds and capabilities of the workers.
 WORKERS = ((KINDS, ()), (KINDS, ("gpu",)), (("cut",), ("gpu",)))
-REPORTED = (Outcome.FAILED, Outcome.DEFERRED, Outcome.RELEASED, Outcome.CANCELED)
+REPORTED = (
+    Outcome.FAILED,
+    Outcome.DEFERRED,
+    Outcome.RELEASED,
+    Outcome.DIVIDED,
+    Outcome.CANCELED,
+)
 # A run that has not seen all of these has not tested much.
 COVERED = {
     *(f"job {state}" for state in State),
@@ -56,6 +62,10 @@ COVERED = {
     "the media is gone",
     "a child is freed",
     "a child is canceled",
+    "a whole goes on",
+    "a whole fails",
+    "a whole is canceled",
+    "a part is canceled",
     "nothing to claim",
     "three at once",
     "poison",
@@ -93,6 +103,7 @@ SPOKEN = st.lists(
             "fail permanent",
             "fail resource",
             "release",
+            "divide",
         ]
     ),
     min_size=1,
@@ -122,6 +133,11 @@ class Modeled:
     flagged: bool = False
     progress: float = 0.0
     checkpoint: Any = None
+    is_divided: bool = False
+    was_divided: bool = False
+    # Of a part: the job it belongs to, and that job's claims when it was divided.
+    whole: str | None = None
+    division: int = 0
 
     @property
     def is_live(self) -> bool:
@@ -174,6 +190,8 @@ class Model:
     paused: set[str] = field(default_factory=set)
     disabled: set[int] = field(default_factory=set)
     turns: dict[str, int] = field(default_factory=dict)
+    # While a sweep decides, what follows from its decisions waits.
+    ended: list[Modeled] | None = None
 
     # Into the queue
 
@@ -256,7 +274,7 @@ class Model:
         job.lease = self.now + LEASE_MS
         timeout = job.new.timeout_seconds
         job.deadline = self.now + (TIMEOUT_MS if timeout is None else int(timeout * 1000))
-        job.progress = 0.0
+        job.progress = job.progress if job.was_divided else 0.0
         self.tries[claim_id] = Try(job=job)
 
     def holds(self, claim_id: str) -> bool:
@@ -280,7 +298,7 @@ class Model:
             self.seen["a cancel is asked for"] += 1
             return errors.CancelRequested
         its.job.progress = 1.0
-        if its.version_id is not None:
+        if its.version_id is not None and its.job.whole is None:
             self.media[its.job.new.media_id or ""] = its.version_id
         self._close(its, Outcome.SUCCEEDED, State.COMPLETED)
         return State.COMPLETED
@@ -305,6 +323,36 @@ class Model:
             return self._cancel_held(its, Outcome.CANCELED)
         return self._give_back(its, Outcome.RELEASED, 0)
 
+    def divide(self, claim_id: str) -> State | type[errors.RushesError]:
+        its = self.tries[claim_id]
+        if self.holds(claim_id) and its.job.whole is not None:
+            return errors.WrongState
+        if not self.holds(claim_id) or its.job.flagged or its.job.claims >= MAX_CLAIMS:
+            return self.release(claim_id)
+        its.job.attempt -= 1
+        its.job.run_at = self.now
+        its.job.is_divided = its.job.was_divided = True
+        return self._close(its, Outcome.DIVIDED, State.BLOCKED)
+
+    def add_part(self, whole: Modeled, part_id: str) -> None:
+        new = NewJob(
+            kind="cut",
+            media_id=whole.new.media_id,
+            user_id=whole.new.user_id,
+            priority=whole.new.priority,
+            max_attempts=whole.max_attempts,
+            timeout_seconds=whole.new.timeout_seconds,
+        )
+        self.jobs[part_id] = Modeled(
+            id=part_id,
+            new=new,
+            state=State.QUEUED,
+            queued_at=whole.queued_at,
+            run_at=self.now,
+            whole=whole.id,
+            division=whole.claims,
+        )
+
     # By people, and by itself
 
     def cancel(self, ids: Iterable[str]) -> None:
@@ -313,7 +361,7 @@ class Model:
         for job in live:
             job.flagged = True
         for job in waiting:
-            job.state = State.CANCELED
+            job.state, job.is_divided = State.CANCELED, False
         for job in waiting:
             self._ended(job)
 
@@ -329,7 +377,12 @@ class Model:
             for claim_id, each in self.tries.items()
             if self.holds(claim_id) and min(each.job.lease, each.job.deadline) <= self.now
         ]
-        return {each.job.id: self._lose(each) for each in over}
+        self.ended = []
+        moved = {each.job.id: self._lose(each) for each in over}
+        ended, self.ended = self.ended, None
+        for job in ended:
+            self._ended(job)
+        return moved
 
     def _lose(self, its: Try) -> State:
         job = its.job
@@ -376,8 +429,17 @@ class Model:
         return state
 
     def _ended(self, job: Modeled) -> None:
+        if self.ended is not None:
+            self.ended.append(job)
+            return
+        if job.state is not State.COMPLETED:
+            for part in [each for each in self.jobs.values() if each.whole == job.id]:
+                self._cancel_part(part)
+        if job.whole is not None and self.jobs[job.whole].is_divided:
+            self._gather(self.jobs[job.whole])
         for child in self.jobs.values():
-            if child.new.parent_id == job.id and child.state is State.BLOCKED:
+            waits = child.state is State.BLOCKED and not child.is_divided
+            if child.new.parent_id == job.id and waits:
                 if job.state is State.COMPLETED:
                     child.state, child.queued_at = State.QUEUED, self.now
                     self.seen["a child is freed"] += 1
@@ -385,6 +447,31 @@ class Model:
                     child.state = State.CANCELED
                     self.seen["a child is canceled"] += 1
                     self._ended(child)
+
+    def _cancel_part(self, part: Modeled) -> None:
+        if not part.is_live:
+            return
+        part.flagged = True
+        self.seen["a part is canceled"] += 1
+        if part.state is not State.PROCESSING:
+            part.state = State.CANCELED
+            self._ended(part)
+
+    def _gather(self, whole: Modeled) -> None:
+        parts = [each for each in self.jobs.values() if each.whole == whole.id]
+        states = {each.state for each in parts if each.division == whole.claims}
+        if State.FAILED in states:
+            whole.state, whole.is_divided = State.FAILED, False
+            self.seen["a whole fails"] += 1
+            self._ended(whole)
+        elif State.CANCELED in states:
+            whole.state, whole.is_divided = State.CANCELED, False
+            self.seen["a whole is canceled"] += 1
+            self._ended(whole)
+        elif states == {State.COMPLETED}:
+            whole.state, whole.is_divided, whole.run_at = State.QUEUED, False, self.now
+            whole.progress = max(whole.progress, lifecycle.PARTS_DONE)
+            self.seen["a whole goes on"] += 1
 
 
 def answer_of(call: Callable[[], Any]) -> Any:
@@ -431,8 +518,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(age=AGE)
     def retry(self, age: int) -> None:
-        old = self.model.jobs[_youngest(self.model.jobs, age)]
-        answer = answer_of(lambda: self.world.run(lambda tx: self.world.queue.retry(tx, old.id)))
+        asked = self.model.jobs[_youngest(self.model.jobs, age)]
+        answer = answer_of(lambda: self.world.run(lambda tx: self.world.queue.retry(tx, asked.id)))
+        old = self.model.jobs[asked.whole] if asked.whole else asked
         if old.is_live:
             assert answer is errors.WrongState
         else:
@@ -543,8 +631,17 @@ class Machine(RuleBasedStateMachine):
                 assert answer is self.model.fail(id, error)
             case "release":
                 assert answer_of(lambda: self.world.release(claim)) is self.model.release(id)
+            case "divide":
+                answer = answer_of(lambda: self.world.divide(claim, kind="cut"))
+                assert answer is self.model.divide(id)
+                self._add_parts(claim.job_id)
             case _:
                 raise ValueError(verb)
+
+    def _add_parts(self, job_id: str) -> None:
+        for part in self.world.parts(job_id):
+            if part.id not in self.model.jobs:
+                self.model.add_part(self.model.jobs[job_id], part.id)
 
     def _progress(self, claim: Claim, value: float) -> None:
         answer = self.world.progress(claim, value)
@@ -558,7 +655,12 @@ class Machine(RuleBasedStateMachine):
         """A claim id that nobody was given is worth nothing, whatever the job."""
         forged = Claim(claim.job_id, "clm_forged")
         assert self.world.heartbeat(forged) == self.world.progress(forged) == Beat(False)
-        for verb in (self.world.complete, self.world.fail, self.world.release):
+        for verb in (
+            self.world.complete,
+            self.world.fail,
+            self.world.release,
+            self.world.divide,
+        ):
             assert answer_of(partial(verb, forged)) is errors.ClaimLost
 
     # By people

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -82,3 +83,37 @@ def test_numbering_events_does_not_walk_over_the_numbered_ones(
     [plan] = plans
     assert "Seq Scan on events" not in plan
     assert "Join Filter" not in plan
+
+
+def test_healing_and_gathering_do_not_walk_over_all_jobs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = world.enqueue()
+    world.divide(world.claim(), 2)
+    world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 3_000))
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    claims = [world.claim(), world.claim()]
+    plans: list[str] = []
+    execute = Tx._execute
+    sqlite = world.db.dialect.name == "sqlite"
+
+    def explain(tx: Tx, sql: str, params: dict[str, Any]) -> Any:
+        if "part." in sql or "divided_at" in sql:
+            prefix = "EXPLAIN QUERY PLAN " if sqlite else "EXPLAIN "
+            rows = execute(tx, prefix + sql, dict(params))
+            plans.append(sql + "\n".join(str(list(row.values())) for row in rows))
+        return execute(tx, sql, params)
+
+    monkeypatch.setattr(Tx, "_execute", explain)
+    for claim in claims:
+        world.run(world.queue.heal)
+        world.complete(claim)
+    monkeypatch.undo()
+    assert world.job(job_id).divided_at is None
+    assert len(plans) >= 8
+    for plan in plans:
+        assert "Seq Scan on jobs" not in plan
+        assert not re.search(
+            r"SCAN (jobs|part)(?! USING INDEX jobs_(divided|live_parts|blocked))", plan
+        )

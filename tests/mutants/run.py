@@ -32,6 +32,7 @@ import world  # noqa: E402
 SUITE = [
     "tests/jobs/test_lifecycle.py",
     "tests/jobs/test_queue.py",
+    "tests/jobs/test_division.py",
     "tests/worker/test_loop.py",
     "tests/test_events.py",
     "tests/jobs/test_races.py",

@@ -9,6 +9,7 @@ from __future__ import annotations
 STORE = "jobs/store.py"
 LIFE = "jobs/lifecycle.py"
 QUEUE = "jobs/queue.py"
+PARTS = "jobs/part_store.py"
 SCHEMA = "db/migrations/versions/0001_queue.py"
 LOOP = "worker/loop.py"
 EVENTS = "events.py"
@@ -21,8 +22,8 @@ MUTANTS: list[Mutant] = [
     (
         "settle_without_claim",
         STORE,
-        "WHERE id = :id AND claim_id = :claim_id AND state = 'processing' ",
-        "WHERE id = :id AND state = 'processing' ",
+        "WHERE id = :id AND claim_id = :claim_id AND state = 'processing' {for_update}",
+        "WHERE id = :id AND state = 'processing' {for_update}",
         " AND coalesce(jobs.claim_id, '') = coalesce(given.claim_id, '')",
         "",
     ),
@@ -203,8 +204,8 @@ MUTANTS: list[Mutant] = [
     (
         "progress_survives_attempt",
         STORE,
-        "{now}), progress = 0, stage = NULL",
-        "{now}), stage = NULL",
+        "CASE WHEN divided_progress IS NULL THEN 0 ELSE progress END",
+        "progress",
     ),
     # History
     (
@@ -300,8 +301,112 @@ MUTANTS: list[Mutant] = [
     (
         "nobody_frees_children",
         QUEUE,
-        "        self._unblock(tx, [id for id, awaited in completed.items() if awaited])\n",
+        """        self._family.unblock(tx, [row["id"] for row in completed if row["awaited"]])\n""",
         "",
+    ),
+    # Parts
+    (
+        "nobody_frees_wholes",
+        QUEUE,
+        "            self._family.gather(tx, wholes)\n",
+        "",
+    ),
+    (
+        "wholes_are_freed_by_any_part",
+        LIFE,
+        "return State.QUEUED if set(parts) <= {State.COMPLETED} else None",
+        "return State.QUEUED if State.COMPLETED in parts else None",
+    ),
+    (
+        "wholes_outlive_a_failed_part",
+        LIFE,
+        "    if State.FAILED in parts:\n        return State.FAILED\n",
+        "",
+    ),
+    (
+        "division_counts",
+        LIFE,
+        "state=State.BLOCKED, outcome=",
+        "state=State.BLOCKED, attempt=job.attempt, outcome=",
+    ),
+    (
+        "parts_outlive_their_whole",
+        "jobs/family.py",
+        "            self.cancel_parts(tx, ended)\n",
+        "",
+    ),
+    (
+        "parts_of_all_divisions",
+        PARTS,
+        " AND part.division = jobs.claim_epoch",
+        "",
+    ),
+    (
+        "parts_stand_at_the_end_of_the_line",
+        STORE,
+        "CASE state WHEN 'queued' THEN coalesce(queued_at, {now}) END",
+        "CASE state WHEN 'queued' THEN {now} END",
+    ),
+    (
+        "divided_jobs_wait_for_parents",
+        STORE,
+        " AND jobs.divided_at IS NULL\n",
+        "\n",
+    ),
+    (
+        "parts_are_divided_again",
+        QUEUE,
+        'if whole["whole_id"] is not None:',
+        "if False:",
+    ),
+    (
+        "parts_are_retried_alone",
+        QUEUE,
+        "if old.division is not None and old.parent_id is not None:",
+        "if False:",
+    ),
+    (
+        "whole_forgets_progress",
+        STORE,
+        "CASE WHEN divided_progress IS NULL THEN 0 ELSE progress END",
+        "0",
+    ),
+    # Versions
+    (
+        "put_replaces_own_file",
+        "media/store.py",
+        "        WHERE coalesce(artifacts.claim_id, '') <> excluded.claim_id\n",
+        "",
+    ),
+    (
+        "put_into_a_version_taken_over",
+        "media/store.py",
+        "versions.state = 'building' AND versions.job_id =\n",
+        "versions.state = 'building' AND '' <>\n",
+    ),
+    (
+        "published_with_files_of_others",
+        "media/store.py",
+        "AND coalesce(claim_id, '') <> :claim_id",
+        "AND coalesce(claim_id, '') = ''  AND :claim_id <> ''",
+    ),
+    (
+        "retry_takes_over_what_is_purged",
+        "media/store.py",
+        'return None if purging else str(found["id"])',
+        'return str(found["id"])',
+    ),
+    (
+        "damaged_files_are_adopted",
+        "media/files.py",
+        'return {row["key"] for row in rows if row["key"] in present and self._is_same(row)}',
+        'return {row["key"] for row in rows}',
+    ),
+    (
+        "any_media_is_a_source",
+        "media/files.py",
+        "if named == media_id else None",
+        "if named else None",
     ),
     # Answers
     (
@@ -313,8 +418,8 @@ MUTANTS: list[Mutant] = [
     (
         "lost_claim_hears_success",
         QUEUE,
-        '("failed", "deferred", "released", "canceled")',
-        '("failed", "deferred", "released", "canceled", "lost")',
+        '("failed", "deferred", "released", "divided", "canceled")',
+        '("failed", "deferred", "released", "divided", "canceled", "lost")',
     ),
     (
         "old_version_stays_current",

@@ -1,5 +1,6 @@
-"""Where a server may be held and killed: the steps of handing out a job, keeping an artifact, and
-publishing. The functions are the shipped ones; `install` only marks the way through them.
+"""Where a server may be held and killed: the steps of handing out a job, keeping an artifact,
+dividing, adopting and publishing. The functions are the shipped ones; `install` only marks the way
+through them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from resilience.demo_handlers import KIND
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
 from rushes.jobs import lifecycle
+from rushes.jobs import store as jobs
+from rushes.jobs.family import Family
 from rushes.jobs.queue import Queue
 from rushes.media import library, local_storage, s3_storage
 from rushes.media import store as media_store
@@ -30,6 +33,9 @@ UNCOMMITTED = (
 COMMITTED = "complete: after the commit"
 COPIED = "put: copied"
 ANSWER_LOST = "complete: the commit's answer is lost"
+DIVIDE_STEPS = ("divide: before the commit", "divide: after the commit")
+GATHER_STEPS = ("gather: before the commit", "gather: after the commit")
+ADOPT_STEPS = ("adopt: files read", "adopt: after the commit")
 
 _publishing = threading.local()
 
@@ -43,6 +49,12 @@ def install() -> None:
     stage.mark(Dispatch, "_verify", after=UNCOMMITTED[0])
     stage.mark(Queue, "complete_many", after=UNCOMMITTED[1], when=_is_publishing)
     stage.mark(media_store, "publish", after=UNCOMMITTED[2])
+    stage.mark(Queue, "divide", after=DIVIDE_STEPS[0])
+    stage.mark(Dispatch, "divide", after=DIVIDE_STEPS[1])
+    stage.mark(Family, "gather", after=GATHER_STEPS[0], when=_moved_any)
+    stage.mark(Dispatch, "complete", after=GATHER_STEPS[1], when=_completed_a_part)
+    stage.mark(Dispatch, "_intact", after=ADOPT_STEPS[0])
+    stage.mark(Dispatch, "adopt", after=ADOPT_STEPS[1])
     _mark_publishing()
     _mark_commit()
 
@@ -54,6 +66,16 @@ def hurry() -> None:
 
 def _hands_out_a_demo(*facts: Any) -> bool:
     return isinstance(facts[-1], list) and any(job.kind == KIND for job in facts[-1])
+
+
+def _moved_any(*facts: Any) -> bool:
+    return isinstance(facts[-1], int) and facts[-1] > 0
+
+
+def _completed_a_part(*facts: Any) -> bool:
+    dispatch, completion = facts[:2]
+    job = dispatch._db.run(lambda tx: jobs.get(tx, completion.claim.job_id))
+    return job is not None and job.division is not None
 
 
 def _is_publishing(*facts: Any) -> bool:

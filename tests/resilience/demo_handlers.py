@@ -1,5 +1,6 @@
 """The kind `demo`: artifacts whose every byte tells which claim made them, so that no mix of two
-attempts or two versions can look like one set. Its steps can be held (`stage`).
+attempts or two versions can look like one set. The kind `whole` is divided into jobs of the kind
+`piece`. Their steps can be held (`stage`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from resilience import stage
+from rushes import errors
+from rushes.protocol import Part
 from rushes.worker.context import JobContext
 
 KIND = "demo"
+WHOLE, PIECE = "whole", "piece"
 PLAYLIST = "master.m3u8"
 FILES = 3
 FILE_BYTES = 40_000
@@ -72,4 +76,32 @@ def demo(job: JobContext) -> dict[str, Any]:
     return {"source": source, "attempt": job.attempt}
 
 
-HANDLERS = {KIND: demo}
+def whole(job: JobContext) -> dict[str, Any]:
+    """Divides itself, and puts together what its parts have made. Argument: `parts`."""
+    count = int(job.args["parts"])
+    if job.checkpoint is None:
+        job.put("begin.txt", b"begin")
+        parts = [Part(kind=PIECE, args={"name": piece_name(n)}) for n in range(count)]
+        raise errors.Divided(parts, checkpoint={"parts": count})
+    names = ["begin.txt", *[piece_name(n) for n in range(count)]]
+    adopted = {each.name for each in job.adopt(names)}
+    stage.reach("whole: adopted", job.wait)
+    job.put("end.txt", b"end")
+    return {"adopted": len(adopted)}
+
+
+def piece(job: JobContext) -> None:
+    name = str(job.args["name"])
+    job.put(name, piece_content(name))
+    stage.reach("piece: put", job.wait)
+
+
+def piece_name(n: int) -> str:
+    return f"720p/seg_{n:05d}.m4s"
+
+
+def piece_content(name: str) -> bytes:
+    return name.encode() * 2_000
+
+
+HANDLERS = {KIND: demo, WHOLE: whole, PIECE: piece}

@@ -19,6 +19,7 @@ from rushes.protocol import (
     Claim,
     Completion,
     Hello,
+    Part,
     Progress,
     Pulse,
     Source,
@@ -76,17 +77,37 @@ class Script:
         self.told.append(("release", claim.job_id))
         return "queued"
 
-    def source(self, claim: Claim) -> Source:
+    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
+        self._outage()
+        self.told.append(("divide", claim.job_id, *[each.kind for each in parts], str(checkpoint)))
+        if not parts:
+            raise errors.BadField("parts", "must be more than none")
+        return "blocked"
+
+    def source(self, claim: Claim, media_id: str | None = None) -> Source:
         raise errors.NotFound("no source")
 
-    def read_source(self, claim: Claim, start: int) -> Iterator[bytes]:
+    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
         raise errors.NotFound("no source")
 
     def artifacts(self, claim: Claim) -> Sequence[Artifact]:
         return []
 
-    def put_artifact(self, claim: Claim, name: str, content: bytes | Path) -> Artifact:
+    def put_artifact(
+        self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
+    ) -> Artifact:
         raise errors.DiskFull("the storage is full")
+
+    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
+        self.told.append(("adopt", claim.job_id, str(len(names))))
+        return [
+            Artifact(name=name, size_bytes=1, sha256="", content_type="")
+            for name in names
+            if name != "damaged.txt"
+        ]
+
+    def discard(self, claim: Claim, names: Sequence[str]) -> None:
+        self.told.append(("discard", claim.job_id, *names))
 
     def log(self, claim: Claim, lines: Sequence[str]) -> None:
         self._outage()
@@ -458,3 +479,109 @@ def test_a_full_storage_gives_the_job_back_for_later() -> None:
     script = Script(job())
     worker(script, lambda job: job.put("a.txt", b"a")).step()
     assert script.told[-1][:4] == ("fail", "job_1", "resource", "disk_full")
+
+
+# Parts, adoption, several threads
+
+
+def test_a_division_is_reported_with_its_checkpoint() -> None:
+    script = Script(job())
+
+    def divide(job: JobContext) -> None:
+        raise errors.Divided([Part(kind="a"), Part(kind="b")], checkpoint={"at": 1})
+
+    worker(script, divide).step()
+    assert script.told[-1] == ("divide", "job_1", "a", "b", "{'at': 1}")
+
+
+def test_a_division_is_repeated_until_there_is_an_answer() -> None:
+    script = Script(job())
+    script.outages = 0
+
+    def divide(job: JobContext) -> None:
+        script.outages = 2
+        raise errors.Divided([Part(kind="a")])
+
+    worker(script, divide).step()
+    assert script.told[-1][:2] == ("divide", "job_1")
+
+
+def test_a_division_that_is_refused_is_a_failure() -> None:
+    script = Script(job())
+
+    def divide(job: JobContext) -> None:
+        raise errors.Divided([])
+
+    worker(script, divide).step()
+    assert script.told[-1][:4] == ("fail", "job_1", "permanent", "bad_division")
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (Stop.CANCELED, ("fail", "job_1", "transient", "canceled")),
+        (Stop.SHUTDOWN, ("divide", "job_1", "a", "None")),
+    ],
+)
+def test_a_division_by_a_job_that_was_told_to_stop(reason: Stop, told: tuple[str, ...]) -> None:
+    script = Script(job())
+
+    def divide(job: JobContext) -> None:
+        job.stop(reason)
+        raise errors.Divided([Part(kind="a")])
+
+    worker(script, divide).step()
+    assert script.told[-1][:4] == told
+
+
+def test_a_lost_claim_divides_nothing() -> None:
+    script = Script(job())
+
+    def divide(job: JobContext) -> None:
+        job.stop(Stop.CLAIM_LOST)
+        raise errors.Divided([Part(kind="a")])
+
+    worker(script, divide).step()
+    assert not [each for each in script.told if each[0] in ("divide", "fail")]
+
+
+def test_files_are_adopted_in_pages_and_are_in_the_manifest() -> None:
+    script = Script(job())
+    names = [f"{n}.txt" for n in range(1100)] + ["damaged.txt"]
+    found: list[object] = []
+
+    def adopt(job: JobContext) -> None:
+        found.append([each.name for each in job.adopt(names)])
+        found.append(job.manifest)
+
+    worker(script, adopt).step()
+    assert [each for each in script.told if each[0] == "adopt"] == [
+        ("adopt", "job_1", "500"),
+        ("adopt", "job_1", "500"),
+        ("adopt", "job_1", "101"),
+    ]
+    assert found == [names[:-1], dict.fromkeys(names[:-1], "")]
+
+
+def test_threads_of_a_handler_may_all_speak() -> None:
+    script = Script(job())
+    names = [f"{n}.txt" for n in range(40)]
+
+    def busy(job: JobContext) -> None:
+        def one(part: list[str]) -> None:
+            for name in part:
+                job.adopt([name])
+                job.log(name)
+                job.progress(0.5, checkpoint={"name": name})
+
+        threads = [threading.Thread(target=one, args=[names[n::4]]) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(job.manifest or ()) == set(names)
+
+    worker(script, busy).step()
+    assert script.told[-1] == ("complete", "job_1")
+    said = [line for each in script.told if each[0] == "log" for line in each[2:]]
+    assert sorted(said) == sorted(names)

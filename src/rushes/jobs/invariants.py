@@ -13,6 +13,10 @@ from rushes.jobs.lifecycle import MAX_CLAIMS
 
 SHOWN = 20
 
+# What follows from the end of another job may take a sweep, if a server died in between.
+ENDED_LONG_AGO = """(coalesce(other.completed_at, other.failed_at, other.canceled_at)
+    < {now} - 2 * :sweep_ms AND {now} > grace_until + 2 * :sweep_ms)"""
+
 INVARIANTS: dict[str, tuple[str, str]] = {
     "I1": (
         "a job has a claim, a worker, a lease and a deadline exactly while it is processing",
@@ -42,14 +46,14 @@ INVARIANTS: dict[str, tuple[str, str]] = {
             OR coalesce(max(attempts.claim_id), '') <> coalesce(jobs.claim_id, '')""",
     ),
     "I4": (
-        "the counters of a job agree with its attempts; released and deferred ones do not count",
+        "the counters of a job agree with its attempts; those that were given back do not count",
         """
         SELECT jobs.id, jobs.attempt, jobs.claims FROM jobs
         LEFT JOIN attempts ON attempts.job_id = jobs.id
         GROUP BY jobs.id, jobs.attempt, jobs.claims
         HAVING count(attempts.epoch) <> jobs.claims
             OR coalesce(sum(CASE WHEN attempts.epoch IS NULL
-                OR attempts.outcome IN ('released', 'deferred') THEN 0 ELSE 1 END), 0)
+                OR attempts.outcome IN ('released', 'deferred', 'divided') THEN 0 ELSE 1 END), 0)
                 <> jobs.attempt""",
     ),
     "I5": (
@@ -113,7 +117,7 @@ INVARIANTS: dict[str, tuple[str, str]] = {
         SELECT id FROM jobs WHERE state = 'processing' AND claimed_at < run_at
         UNION ALL
         SELECT jobs.id FROM jobs JOIN jobs AS parent ON parent.id = jobs.parent_id
-        WHERE jobs.claims > 0 AND (parent.state <> 'completed'
+        WHERE jobs.claims > 0 AND jobs.division IS NULL AND (parent.state <> 'completed'
             OR parent.completed_at > jobs.started_at)""",
     ),
     "I22": (
@@ -149,6 +153,37 @@ INVARIANTS: dict[str, tuple[str, str]] = {
         """
         SELECT jobs.id FROM jobs CROSS JOIN event_head WHERE created_at >= pruned_before
         AND NOT EXISTS (SELECT 1 FROM events WHERE events.job_id = jobs.id)""",
+    ),
+    "I24": (
+        "a job is divided exactly while it waits for parts of its own",
+        """
+        SELECT id, state FROM jobs WHERE divided_at IS NOT NULL AND (state <> 'blocked'
+            OR NOT EXISTS (SELECT 1 FROM jobs AS part
+                WHERE part.parent_id = jobs.id AND part.division = jobs.claim_epoch))""",
+    ),
+    "I25": (
+        "a job that is blocked, and not divided, waits for a parent that has yet to end",
+        f"""
+        SELECT jobs.id FROM jobs CROSS JOIN service_beat
+        LEFT JOIN jobs AS other ON other.id = jobs.parent_id
+        WHERE jobs.state = 'blocked' AND jobs.divided_at IS NULL
+        AND (other.id IS NULL OR {ENDED_LONG_AGO})""",
+    ),
+    "I26": (
+        "the parts of a job that has ended have ended, too, or have been told to",
+        f"""
+        SELECT jobs.id, jobs.state FROM jobs CROSS JOIN service_beat
+        JOIN jobs AS other ON other.id = jobs.parent_id
+        WHERE jobs.division IS NOT NULL AND jobs.state IN ('blocked', 'queued', 'processing')
+        AND jobs.cancel_requested_at IS NULL AND {ENDED_LONG_AGO}""",
+    ),
+    "I27": (
+        "a divided job goes on when its parts have ended",
+        f"""
+        SELECT jobs.id FROM jobs CROSS JOIN service_beat
+        WHERE jobs.divided_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM jobs AS other
+            WHERE other.parent_id = jobs.id AND other.division = jobs.claim_epoch
+            AND NOT coalesce({ENDED_LONG_AGO}, false))""",
     ),
     "I30": (
         "no worker holds a job that it may not or cannot do",

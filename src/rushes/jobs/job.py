@@ -50,7 +50,7 @@ class ErrorClass(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt ended. `released` and `deferred` give the attempt back."""
+    """How an attempt ended. `released`, `deferred` and `divided` give the attempt back."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -59,6 +59,7 @@ class Outcome(StrEnum):
     CANCELED = "canceled"
     RELEASED = "released"
     DEFERRED = "deferred"
+    DIVIDED = "divided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +125,11 @@ class Job:
     processed_by_worker_name: str | None
     error_code: str | None
     last_error: str | None
+    # Since when it waits for its parts, and how far it was when it was divided.
+    divided_at: int | None
+    divided_progress: float | None
+    # Of a part: the epoch of the claim that divided its parent.
+    division: int | None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:

@@ -1,31 +1,33 @@
-"""What a failure, a loss, a release or a cancel means for a job. Pure: no clock, no SQL.
+"""What a failure, a loss, a release, a division or a cancel means for a job. No clock, no SQL.
 
 Each function takes the facts of the guarded row and answers a `Next`, which `store.settle` writes
-under the same guard.
+under the same guard; `after_parts` says what the ends of its parts mean for a divided job.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 from rushes.jobs.job import ErrorClass, Outcome, State
 
-# Bounds what no attempt counts: releases and deferrals.
+# Bounds what no attempt counts: releases, deferrals and divisions.
 MAX_CLAIMS = 25
 # A job that took its worker down three times in a row is poison, whatever attempts are left.
 MAX_LOSSES = 3
+# How far a divided job is when all its parts have completed; the rest is for putting them together.
+PARTS_DONE = 0.95
 BACKOFF_FLOOR_MS = 1_000
 BACKOFF_BASE_MS = 10_000
 BACKOFF_CAP_MS = 3_600_000
 
 # What may happen to a job in each state; everything else changes nothing and says why.
 EVENTS: dict[State, frozenset[str]] = {
-    State.BLOCKED: frozenset({"cancel", "unblock"}),
+    State.BLOCKED: frozenset({"cancel", "unblock", "gather"}),
     State.QUEUED: frozenset({"claim", "cancel"}),
     State.PROCESSING: frozenset(
-        {"heartbeat", "progress", "complete", "fail", "release", "cancel", "sweep"}
+        {"heartbeat", "progress", "complete", "fail", "release", "divide", "cancel", "sweep"}
     ),
     State.COMPLETED: frozenset({"retry"}),
     State.FAILED: frozenset({"retry"}),
@@ -92,6 +94,29 @@ def after_release(job: Facts) -> Next:
     if job.cancel_requested:
         return _canceled(job)
     return _again(job, Outcome.RELEASED, attempt=job.attempt - 1, delay_ms=0, code=None)
+
+
+def after_division(job: Facts) -> Next:
+    """Wait for the parts; unless the job could not be claimed again after them."""
+    waiting = after_release(job)
+    if waiting.state is not State.QUEUED:
+        return waiting
+    return replace(waiting, state=State.BLOCKED, outcome=Outcome.DIVIDED)
+
+
+def after_parts(parts: Collection[State]) -> State | None:
+    """Where a divided job goes by the states of its parts; None: it waits on. One part that did
+    not complete decides for all, since the whole cannot be had any more."""
+    if State.FAILED in parts:
+        return State.FAILED
+    if State.CANCELED in parts:
+        return State.CANCELED
+    return State.QUEUED if set(parts) <= {State.COMPLETED} else None
+
+
+def progress_by_parts(divided_at: float, parts: float) -> float:
+    """How far a divided job is, by how far it was when it was divided and its parts are now."""
+    return divided_at + max(0.0, PARTS_DONE - divided_at) * parts
 
 
 def after_loss(job: Facts, *, stalled: bool, uniform: Uniform = random.uniform) -> Next:

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rushes import errors, ids
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
-from rushes.jobs import lifecycle, policy, store
+from rushes.jobs import lifecycle, part_store, policy, store
+from rushes.jobs.family import Family
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
-from rushes.protocol import Assignment, Beat, Claim, Progress
+from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
 from rushes.wakeup import Local, Wakeup
 
 ERROR_LIMIT = 2_000
@@ -65,6 +66,9 @@ class Queue:
         """`bell` wakes waiting workers after a commit; `kinds` tells the kinds that are known."""
         self.terms = terms or Terms()
         self._bell = bell or Local()
+        self._family = Family(self._bell)
+        # Called with the divided jobs whose parts have got on, in the transaction that says so.
+        self.on_parts: Callable[[Tx, Collection[str]], None] = lambda tx, wholes: None
         self._last: dict[str, tuple[policy.Strand, int]] = {}
         self._kinds = kinds
 
@@ -88,8 +92,11 @@ class Queue:
         return answers
 
     def retry(self, tx: Tx, job_id: str) -> Enqueued:
-        """An ended job stays ended; a new one takes its place. Twice is the same as once."""
+        """An ended job stays ended; a new one takes its place. Twice is the same as once. A part
+        is nothing by itself: the job it belongs to is retried."""
         old = self._get(tx, job_id)
+        if old.division is not None and old.parent_id is not None:
+            old = self._get(tx, old.parent_id)
         if old.state not in jobs.TERMINAL:
             raise errors.WrongState(f"the job is {old.state}: only an ended job can be retried")
         return self.enqueue(
@@ -133,6 +140,7 @@ class Queue:
         return {claim.claim_id: held.get(claim.claim_id, Beat(False)) for claim in claims}
 
     def progress(self, tx: Tx, reports: Sequence[Progress]) -> dict[str, Beat]:
+        claims = [report.claim for report in reports]
         for report in reports:
             if not 0 <= report.progress <= 1:
                 raise errors.BadField("progress", "must be between 0 and 1")
@@ -148,11 +156,8 @@ class Queue:
             }
             for report in reports
         ]
-        held = store.progress_if_held(tx, rows, self.terms.lease_ms)
-        return {
-            id: Beat(True, held[id]) if id in held else Beat(False)
-            for id in (report.claim.claim_id for report in reports)
-        }
+        held = {row["claim_id"]: row for row in self._note_progress(tx, rows)}
+        return {claim.claim_id: _beat(held.get(claim.claim_id)) for claim in claims}
 
     def complete(self, tx: Tx, claim: Claim, result: Any = None) -> State:
         """`completed`; raises ClaimLost or CancelRequested when it is not this claim's to say."""
@@ -171,8 +176,11 @@ class Queue:
             for claim, result in results
         ]
         completed = store.complete_if_held(tx, rows)
-        self._unblock(tx, [id for id, awaited in completed.items() if awaited])
-        return set(completed)
+        self._family.unblock(tx, [row["id"] for row in completed if row["awaited"]])
+        if wholes := _wholes(completed):
+            self.on_parts(tx, wholes)
+            self._family.gather(tx, wholes)
+        return {row["id"] for row in completed}
 
     def fail(
         self, tx: Tx, claim: Claim, error: ErrorClass, *, code: str = "failed", message: str = ""
@@ -187,6 +195,24 @@ class Queue:
         """Give the job back without counting the attempt."""
         return self._settle(tx, claim, lifecycle.after_release, "")
 
+    def divide(self, tx: Tx, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> State:
+        """`blocked`: the parts are next in line, and when all have completed the job is queued
+        again to finish, with this checkpoint. The attempt does not count."""
+        if not 1 <= len(parts) <= PARTS_LIMIT:
+            raise errors.BadField("parts", f"must be between 1 and {PARTS_LIMIT}")
+        whole = store.lock_if_held(tx, claim)
+        if whole is None:
+            return self._why_not_held(tx, claim)
+        if whole["whole_id"] is not None:
+            raise errors.WrongState("a part cannot be divided again")
+        rows = [self._part(whole, part) for part in parts]
+        kept = None if checkpoint is None else jobs.encode(checkpoint)
+        state = self._settle_held(tx, whole, lifecycle.after_division(_facts(whole)), "", kept)
+        if state is State.BLOCKED:
+            store.insert(tx, rows)
+            tx.wake_after_commit(self._bell.ring)
+        return state
+
     # By people, and by itself
 
     def cancel(self, tx: Tx, job_id: str) -> State:
@@ -200,14 +226,17 @@ class Queue:
         return job.state
 
     def cancel_many(self, tx: Tx, job_ids: Iterable[str]) -> dict[str, State]:
+        """Parts go with the job they belong to, and it goes with any of them."""
         changed = store.cancel(tx, job_ids)
-        self._unblock(tx, [id for id, state in changed.items() if state is State.CANCELED])
-        return changed
+        self._family.end(tx, [row["id"] for row in changed if row["state"] == State.CANCELED])
+        self._family.gather(tx, _wholes(changed))
+        return {row["id"]: State(row["state"]) for row in changed}
 
     def sweep(self, tx: Tx) -> dict[str, State]:
         """End one page of attempts whose lease or deadline is over; answers where the jobs went."""
         settlements = []
-        for row in store.lock_expired(tx, SWEEP_PAGE):
+        rows = store.lock_expired(tx, SWEEP_PAGE)
+        for row in rows:
             next = lifecycle.after_loss(_facts(row), stalled=bool(row["stalled"]))
             settlements.append(store.Settlement(id=row["id"], claim_id=row["claim_id"], next=next))
         if not settlements:
@@ -215,12 +244,15 @@ class Queue:
         changed = store.settle(tx, settlements, expired=True)
         tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
-        self._unblock(tx, [id for id, state in went.items() if state in jobs.TERMINAL])
+        ended = {id for id, state in went.items() if state in jobs.TERMINAL}
+        self._family.unblock(tx, list(ended))
+        self._family.gather(tx, _wholes([row for row in rows if row["id"] in ended]))
         return went
 
     def heal(self, tx: Tx) -> int:
-        """Free jobs that wait for a parent that has ended: an enqueue may race its parent's end."""
-        return self._unblock(tx, None)
+        """Free jobs that wait for what has ended: an enqueue may race its parent's end, and a
+        server may die between the end of the last part and that of its whole."""
+        return self._family.heal(tx)
 
     # Inside
 
@@ -246,6 +278,21 @@ class Queue:
             "max_attempts": new.max_attempts or self.terms.max_attempts,
             "timeout_ms": None if new.timeout_seconds is None else int(new.timeout_seconds * 1000),
         }
+
+    def _part(self, whole: dict[str, Any], part: Part) -> dict[str, Any]:
+        """It has the place of its whole in the queue, so no other work comes in between."""
+        new = NewJob(
+            kind=part.kind,
+            args=part.args,
+            media_id=whole["media_id"],
+            user_id=whole["user_id"],
+            priority=Priority(whole["priority"]).word,
+            needs=part.needs,
+            max_attempts=whole["max_attempts"],
+            timeout_seconds=whole["timeout_ms"] / 1000 if whole["timeout_ms"] else None,
+        )
+        place = {"parent_id": whole["id"], "division": whole["claim_epoch"]}
+        return {**self._row(new), **place, "queued_at": whole["queued_at"]}
 
     def _check_references(
         self, tx: Tx, news: Sequence[NewJob], rows: Sequence[dict[str, Any]]
@@ -278,6 +325,12 @@ class Queue:
                 tx.wake_after_commit(self._bell.ring)
                 return Enqueued(row["id"], True)
         raise errors.DatabaseBusy("the same job was started and ended again and again")
+
+    def _note_progress(self, tx: Tx, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        held = store.progress_if_held(tx, rows, self.terms.lease_ms)
+        if wholes := _wholes(held):
+            self.on_parts(tx, wholes)
+        return held
 
     def _strands(self, tx: Tx, worker: Claimant) -> list[policy.Strand]:
         fair = self.terms.policy is policy.Policy.FAIR
@@ -369,28 +422,41 @@ class Queue:
         decide: Callable[[lifecycle.Facts], lifecycle.Next],
         message: str,
     ) -> State:
+        part_store.lock_whole(tx, claim.job_id)
         row = store.lock_if_held(tx, claim)
         if row is None:
             return self._why_not_held(tx, claim)
-        next = decide(_facts(row))
+        return self._settle_held(tx, row, decide(_facts(row)), message)
+
+    def _settle_held(
+        self,
+        tx: Tx,
+        row: dict[str, Any],
+        next: lifecycle.Next,
+        message: str,
+        checkpoint: str | None = None,
+    ) -> State:
         settlement = store.Settlement(
-            id=claim.job_id,
-            claim_id=claim.claim_id,
+            id=row["id"],
+            claim_id=row["claim_id"],
             next=next,
             error=jobs.storable(message, ERROR_LIMIT) or None,
+            checkpoint=checkpoint,
         )
         if not store.settle(tx, [settlement]):
             raise errors.ClaimLost("the claim is not held any more")
         if next.state is State.QUEUED:
             tx.wake_after_commit(self._bell.ring)
-        else:
-            self._unblock(tx, [claim.job_id])
+        elif next.state in jobs.TERMINAL:
+            self._family.unblock(tx, [row["id"]])
+            self._family.gather(tx, _wholes([row]))
         return next.state
 
     def _why_not_held(self, tx: Tx, claim: Claim, *, complete: bool = False) -> State:
         """Repeating a report is harmless: the answer is the one the claim was given before."""
         closed = store.closed_attempt(tx, claim)
-        said = ("succeeded",) if complete else ("failed", "deferred", "released", "canceled")
+        ends = ("failed", "deferred", "released", "divided", "canceled")
+        said = ("succeeded",) if complete else ends
         if closed is not None and closed["outcome"] in said:
             return State(closed["job_state"])
         if complete and closed is None:
@@ -398,17 +464,6 @@ class Queue:
             if job is not None and job.claim_id == claim.claim_id:
                 raise errors.CancelRequested("the job is being canceled: give it back")
         raise errors.ClaimLost("the claim is not held any more")
-
-    def _unblock(self, tx: Tx, parents: Sequence[str] | None) -> int:
-        """Children first, then what waits for those that were canceled, and so on."""
-        freed = 0
-        while parents is None or parents:
-            changed = store.unblock(tx, parents)
-            if State.QUEUED in changed.values():
-                tx.wake_after_commit(self._bell.ring)
-            freed += len(changed)
-            parents = [id for id, state in changed.items() if state is State.CANCELED]
-        return freed
 
     def _get(self, tx: Tx, job_id: str) -> Job:
         job = store.get(tx, job_id)
@@ -425,3 +480,12 @@ def _facts(row: dict[str, Any]) -> lifecycle.Facts:
         losses=row["losses"],
         cancel_requested=row["cancel_requested_at"] is not None,
     )
+
+
+def _beat(held: dict[str, Any] | None) -> Beat:
+    return Beat(True, held["cancel_requested_at"] is not None) if held else Beat(False)
+
+
+def _wholes(rows: Iterable[dict[str, Any]]) -> set[str]:
+    """The divided jobs that these rows are parts of."""
+    return {row["whole_id"] for row in rows if row["whole_id"] is not None}

@@ -32,6 +32,11 @@ UNCLAIMED = """claim_id = NULL, claimed_by = NULL, claimed_at = NULL, claim_expi
 LEASE_OVER = """(jobs.claim_expires_at IS NULL OR jobs.claim_expires_at <= {now}
     OR jobs.deadline_at IS NULL OR jobs.deadline_at <= {now})"""
 
+# The divided job that a part belongs to; null for any other job.
+WHOLE_ID = "CASE WHEN division IS NOT NULL THEN parent_id END AS whole_id"
+HELD_FACTS = f"""claim_id, attempt, max_attempts, claims, losses, cancel_requested_at,
+    {WHOLE_ID}"""
+
 ASSIGNMENT = """id, kind, media_id, user_id, args, claim_id, claim_epoch, attempt, max_attempts,
     checkpoint, priority, queued_at"""
 
@@ -43,14 +48,16 @@ def insert(tx: Tx, rows: Sequence[dict[str, Any]], *, notify: bool = False) -> s
         """
         WITH given AS ({given:id text, kind text, media_id text, user_id text, state text,
             priority bigint, lane text, args text, needs text, dedupe_key text, parent_id text,
-            retry_of text, run_at bigint, delay_ms bigint, max_attempts bigint, timeout_ms bigint})
+            retry_of text, queued_at bigint, run_at bigint, delay_ms bigint, max_attempts bigint,
+            timeout_ms bigint, division bigint})
         INSERT INTO jobs (id, kind, media_id, user_id, state, priority, lane, args, needs,
             dedupe_key, parent_id, retry_of, created_at, queued_at, run_at, max_attempts,
-            timeout_ms)
+            timeout_ms, division)
         SELECT id, kind, media_id, user_id, state, priority, lane, args, needs, dedupe_key,
-            parent_id, retry_of, {now}, CASE state WHEN 'queued' THEN {now} END,
+            parent_id, retry_of, {now},
+            CASE state WHEN 'queued' THEN coalesce(queued_at, {now}) END,
             CASE WHEN run_at > {now} THEN run_at ELSE {now} + delay_ms END, max_attempts,
-            timeout_ms
+            timeout_ms, division
         FROM given WHERE true
         ON CONFLICT DO NOTHING""",
         events.from_changed("state"),
@@ -174,7 +181,8 @@ CLAIM = """
         claim_epoch = claim_epoch + 1, attempt = attempt + 1, claims = claims + 1,
         claimed_by = :worker_id, claimed_at = {now}, claim_expires_at = {now} + :lease_ms,
         deadline_at = {now} + coalesce(timeout_ms, :timeout_ms),
-        started_at = coalesce(started_at, {now}), progress = 0, stage = NULL,
+        started_at = coalesce(started_at, {now}), stage = NULL,
+        progress = CASE WHEN divided_progress IS NULL THEN 0 ELSE progress END,
         processed_by_worker_id = :worker_id, processed_by_worker_name = :worker_name
     FROM picked WHERE jobs.id = picked.id AND jobs.state = 'queued'"""
 OPEN_ATTEMPTS = """
@@ -250,9 +258,11 @@ def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[s
     )
 
 
-def progress_if_held(tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int) -> dict[str, bool]:
-    """Note progress, stage and checkpoint, and renew. Answers the held claims: canceled?"""
-    rows = tx.change(
+def progress_if_held(
+    tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int
+) -> list[dict[str, Any]]:
+    """Note progress, stage and checkpoint, and renew. Answers the held claims."""
+    return tx.change(
         "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
         " checkpoint text, engine_id text, detail text})"
         " UPDATE jobs SET claim_expires_at = {now} + :lease_ms,"
@@ -264,17 +274,16 @@ def progress_if_held(tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int) -
         " detail = coalesce(given.detail, jobs.detail)"
         " FROM given WHERE " + OWN + " AND " + LEASE_ALIVE,
         events.from_changed("'progress'", data="detail"),
-        returning="id, claim_id, cancel_requested_at",
+        returning=f"id, claim_id, cancel_requested_at, {WHOLE_ID}",
         given=reports,
         lease_ms=lease_ms,
     )
-    return {row["claim_id"]: row["cancel_requested_at"] is not None for row in rows}
 
 
-def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> dict[str, bool]:
-    """Answers the completed jobs: does anything wait for it? A lease that is over but not swept
-    does not matter: nobody else has the job."""
-    rows = tx.change(
+def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Answers the completed jobs: does anything wait for it, or is it a part? A lease that is
+    over but not swept does not matter: nobody else has the job."""
+    return tx.change(
         "WITH given AS ({given:id text, claim_id text, result text})"
         " UPDATE jobs SET state = 'completed', completed_at = {now}, progress = 1,"
         " stage = 'completed', losses = 0, error_code = NULL, last_error = NULL,"
@@ -289,26 +298,26 @@ def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> dict[str, boo
         FROM changed
         WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch""",
         events.from_changed("state"),
-        returning="""id, EXISTS (SELECT 1 FROM jobs AS child
-            WHERE child.parent_id = {changed}.id AND child.state = 'blocked') AS awaited""",
+        returning=f"""id, {WHOLE_ID}, EXISTS (SELECT 1 FROM jobs AS child
+            WHERE child.parent_id = {{changed}}.id AND child.state = 'blocked') AS awaited""",
         given=results,
     )
-    return {row["id"]: bool(row["awaited"]) for row in rows}
 
 
 def lock_if_held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
     return tx.one(
-        "SELECT id, claim_id, attempt, max_attempts, claims, losses, cancel_requested_at FROM jobs"
-        " WHERE id = :id AND claim_id = :claim_id AND state = 'processing' " + "{for_update}",
+        f"SELECT id, {HELD_FACTS}, claim_epoch, media_id, user_id, priority, queued_at, timeout_ms"
+        " FROM jobs WHERE id = :id AND claim_id = :claim_id AND state = 'processing' {for_update}",
         id=claim.job_id,
         claim_id=claim.claim_id,
     )
 
 
 def held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
-    """The job of a claim that is held now."""
+    """The job of a claim that is held now; `owner_id` is the job whose version it builds."""
     return tx.one(
-        "SELECT id, kind, media_id, user_id FROM jobs"
+        "SELECT id, kind, media_id, user_id, division,"
+        " CASE WHEN division IS NULL THEN id ELSE parent_id END AS owner_id FROM jobs"
         " WHERE id = :id AND claim_id = :claim_id AND state = 'processing'",
         id=claim.job_id,
         claim_id=claim.claim_id,
@@ -330,7 +339,7 @@ def was_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> bool:
 def lock_expired(tx: Tx, limit: int) -> list[dict[str, Any]]:
     """Processing jobs whose lease or deadline is over, or missing (rows of an older schema)."""
     return tx.all(
-        "SELECT id, claim_id, attempt, max_attempts, claims, losses, cancel_requested_at,"
+        f"SELECT id, {HELD_FACTS},"
         " CASE WHEN deadline_at <= {now} THEN 1 ELSE 0 END AS stalled"
         " FROM jobs WHERE state = 'processing' AND "
         + LEASE_OVER
@@ -341,10 +350,13 @@ def lock_expired(tx: Tx, limit: int) -> list[dict[str, Any]]:
 
 SETTLE = (
     "WITH given AS ({given:id text, claim_id text, state text, delay_ms bigint, attempt bigint,"
-    " losses bigint, error_code text, last_error text, outcome text})"
+    " losses bigint, error_code text, last_error text, outcome text, checkpoint text})"
     " UPDATE jobs SET state = given.state, run_at = {now} + given.delay_ms,"
     " attempt = given.attempt, losses = given.losses,"
     " queued_at = coalesce(queued_at, {now}),"
+    " checkpoint = coalesce(given.checkpoint, jobs.checkpoint),"
+    " divided_at = CASE given.state WHEN 'blocked' THEN {now} END,"
+    " divided_progress = CASE given.state WHEN 'blocked' THEN progress ELSE divided_progress END,"
     " failed_at = CASE given.state WHEN 'failed' THEN {now} END,"
     " canceled_at = CASE given.state WHEN 'canceled' THEN {now} END,"
     " error_code = coalesce(given.error_code, jobs.error_code),"
@@ -372,6 +384,7 @@ class Settlement:
     claim_id: str | None
     next: Next
     error: str | None = None
+    checkpoint: str | None = None
 
 
 def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) -> set[str]:
@@ -379,7 +392,8 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
     rows = tx.change(
         SETTLE + (" AND " + LEASE_OVER if expired else ""),
         CLOSE_ATTEMPTS,
-        events.from_changed("state"),
+        # Only a division makes a held job wait.
+        events.from_changed("CASE state WHEN 'blocked' THEN 'divided' ELSE state END"),
         given=[
             {
                 "id": each.id,
@@ -391,6 +405,7 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
                 "error_code": each.next.error_code,
                 "last_error": each.error,
                 "outcome": each.next.outcome,
+                "checkpoint": each.checkpoint,
             }
             for each in settlements
         ],
@@ -398,22 +413,21 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
     return {row["id"] for row in rows}
 
 
-def cancel(tx: Tx, ids: Iterable[str]) -> dict[str, State]:
+def cancel(tx: Tx, ids: Iterable[str]) -> list[dict[str, Any]]:
     """Waiting jobs end at once; processing ones are flagged. Answers those it changed."""
-    rows = tx.change(
+    return tx.change(
         """
         WITH given AS ({given:id text})
         UPDATE jobs SET
             state = CASE state WHEN 'processing' THEN state ELSE 'canceled' END,
             canceled_at = CASE state WHEN 'processing' THEN NULL ELSE {now} END,
-            cancel_requested_at = coalesce(cancel_requested_at, {now})
+            cancel_requested_at = coalesce(cancel_requested_at, {now}), divided_at = NULL
         FROM given WHERE jobs.id = given.id AND state IN ('blocked', 'queued', 'processing')
         AND (state <> 'processing' OR cancel_requested_at IS NULL)""",
         events.from_changed("CASE state WHEN 'processing' THEN 'canceling' ELSE state END"),
-        returning="id, state",
+        returning=f"id, state, {WHOLE_ID}",
         given=[{"id": id} for id in ids],
     )
-    return {row["id"]: State(row["state"]) for row in rows}
 
 
 def live_jobs_of_media(tx: Tx, media_id: str) -> list[str]:
@@ -433,7 +447,7 @@ UNBLOCK = """
         error_code = CASE parent.state WHEN 'completed' THEN NULL
             ELSE 'parent_' || parent.state END
     FROM jobs AS parent
-    WHERE parent.id = jobs.parent_id AND jobs.state = 'blocked'
+    WHERE parent.id = jobs.parent_id AND jobs.state = 'blocked' AND jobs.divided_at IS NULL
     AND parent.state IN ('completed', 'failed', 'canceled')"""
 
 

@@ -30,6 +30,9 @@ class Situation:
     preferred_idle: bool
     prefer_wait_ms: int
     parent: State | None
+    # Of a divided job: how many parts it has, and how many of them have completed.
+    parts: int = 0
+    parts_completed: int = 0
 
 
 def explain(job: Job, facts: Situation) -> dict[str, Any]:
@@ -46,6 +49,9 @@ def explain(job: Job, facts: Situation) -> dict[str, Any]:
 
 
 def _reasons(job: Job, facts: Situation) -> list[tuple[str, str]]:
+    if job.state is State.BLOCKED and job.divided_at is not None:
+        left = facts.parts - facts.parts_completed
+        return [("parts", f"It waits for {left} of {facts.parts} parts.")]
     if job.state is State.BLOCKED:
         return [("parent", f"It waits for job {job.parent_id}, which is {facts.parent}.")]
     if job.state is State.PROCESSING:

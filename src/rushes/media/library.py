@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rushes import errors, ids
 from rushes.db.database import Tx
+from rushes.jobs import lifecycle, part_store
 from rushes.jobs import store as jobs
-from rushes.jobs.job import State
+from rushes.jobs.job import Job, State, decode, encode
 from rushes.jobs.queue import Queue
-from rushes.media import media, pipeline, store
+from rushes.media import media, orders, pipeline, store
 from rushes.media.media import Media, NewMedia
 from rushes.protocol import Claim
+
+LONGEST_SECONDS = 1e9
 
 
 def add(tx: Tx, queue: Queue, new: NewMedia) -> str:
     """The media, its first jobs and the events of both, in the caller's transaction."""
     media_id = ids.new("med")
     store.insert(tx, media_id, new, media.slug_of(new.title, media_id))
-    queue.enqueue_many(tx, pipeline.first_jobs(media_id, new.user_id, new.options))
+    queue.enqueue_many(tx, orders.first_jobs(tx, media_id, new.user_id, new.options))
     return media_id
 
 
@@ -51,28 +56,109 @@ def unshare(tx: Tx, item: Media) -> None:
 
 
 def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
-    """What an attempt builds, seen by nobody until its job completes."""
+    """What the job of this claim builds, published by nobody but the attempt that completes."""
     held = jobs.lock_if_held(tx, claim)
     if held is None:
         raise errors.ClaimLost("the claim is not held any more")
+    whole_id = held["whole_id"]
+    if whole_id is not None and jobs.states(tx, [whole_id])[whole_id] is not State.BLOCKED:
+        raise errors.ClaimLost("the job that this is a part of has ended")
     return store.open_version(
-        tx, ids.new("ver"), media_id=media_id, job_id=claim.job_id, claim_id=claim.claim_id
+        tx,
+        ids.new("ver"),
+        media_id=media_id,
+        job_id=whole_id or held["id"],
+        claim_id=claim.claim_id,
+        is_part=whole_id is not None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """`left_out`: keys of files that the published version does not have, and nothing else."""
+
+    state: State
+    left_out: Sequence[str] = ()
 
 
 def complete(
     tx: Tx, queue: Queue, claim: Claim, result: Any = None, *, files: int | None = None
-) -> State:
+) -> Completed:
     """Complete the job and publish what it built: both, or neither. Call it in `Database.begin`.
-    `files`: so many were found to be right, and there must not be any others."""
+    `files`: so many of the claim were found to be right, and there must not be any others."""
     # First, as deleting does: otherwise the two lock each other out and one has to start again.
     store.lock_media_of_job(tx, claim.job_id)
+    part_store.lock_whole(tx, claim.job_id)
     if not queue.complete_many(tx, [(claim, result)]):
-        return queue.complete(tx, claim, result)
-    version_id = store.publish(tx, claim.claim_id)
-    if files is not None and (version_id is None or store.count(tx, version_id) != files):
-        raise errors.ManifestMismatch("the files have changed since they were looked at")
+        return Completed(queue.complete(tx, claim, result))
     job = jobs.get(tx, claim.job_id)
     assert job is not None
-    queue.enqueue_many(tx, pipeline.follow_ups(job.kind, job.media_id, job.user_id))
-    return State.COMPLETED
+    left_out: Sequence[str] = ()
+    if job.division is not None:
+        version = store.building_version(tx, job.parent_id or "")
+        _check_files(tx, version["id"] if version else None, claim, files)
+    elif files != 0:
+        version_id, left_out = store.publish(tx, claim) or (None, ())
+        _check_files(tx, version_id, claim, files)
+        if version_id is not None:
+            _note_facts(tx, job)
+    orders.follow_up(tx, queue, job)
+    return Completed(State.COMPLETED, left_out)
+
+
+def _check_files(tx: Tx, version_id: str | None, claim: Claim, files: int | None) -> None:
+    there = store.count(tx, version_id, claim.claim_id) if version_id else 0
+    if files is not None and there != files:
+        raise errors.ManifestMismatch("the files have changed since they were looked at")
+
+
+def _note_facts(tx: Tx, job: Job) -> None:
+    """What the job that made the current version has found out, and what it was asked to leave
+    out or lay over."""
+    if job.media_id is None:
+        return
+    found = job.result if isinstance(job.result, Mapping) else {}
+    kind = found.get("kind") if found.get("kind") in ("video", "audio") else None
+    duration = _seconds(found.get("duration"))
+    if kind is not None or duration is not None:
+        store.set_facts(tx, job.media_id, kind=kind, duration=duration)
+    if job.kind in pipeline.CHANGES_SOUND:
+        edit = job.args.get("edit")
+        store.set_edit(tx, job.media_id, encode(edit) if isinstance(edit, Mapping) else None)
+
+
+def _seconds(value: Any) -> float | None:
+    """Whatever else a handler may say is no duration."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= LONGEST_SECONDS else None
+
+
+def follow_parts(tx: Tx, whole_id: str) -> None:
+    """Show how far a divided job is by its parts, and by the segments they have put."""
+    counted = part_store.counts(tx, whole_id)
+    if counted is None:
+        return
+    detail = decode(counted["detail"])
+    version = store.building_version(tx, whole_id)
+    if isinstance(detail, dict) and version is not None:
+        segments = store.segments(tx, version["id"])
+        for rendition in (*_dicts(detail.get("renditions")), *_dicts(detail.get("audio"))):
+            _count_segments(rendition, segments)
+    progress = lifecycle.progress_by_parts(counted["divided_progress"], counted["progress"])
+    known = None if detail is None else encode(detail)
+    part_store.note_progress(tx, whole_id, progress, known)
+
+
+def _count_segments(rendition: dict[str, Any], segments: Mapping[str, int]) -> None:
+    total = rendition.get("segments_total")
+    done = segments.get(str(rendition.get("name")), 0)
+    if not isinstance(total, int) or total <= 0 or rendition.get("status") in ("skipped", "failed"):
+        return
+    rendition["segments_completed"] = min(done, total)
+    rendition["progress"] = min(done / total, 1.0)
+    if done and "status" in rendition:
+        rendition["status"] = "completed" if done >= total else "in_progress"
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -13,9 +13,11 @@ def due_versions(tx: Tx, *, grace_ms: int, abandoned: bool, limit: int) -> list[
     rows = tx.all(
         """
         SELECT id FROM versions WHERE retired_at <= {now} - :grace_ms
-        AND (state = 'retired' OR (state = 'abandoned' AND :abandoned = 1 AND NOT EXISTS (
-          SELECT 1 FROM jobs WHERE jobs.id = versions.job_id
-          AND jobs.state IN ('blocked','queued','processing'))))
+        AND (state = 'retired' OR (state = 'abandoned' AND :abandoned = 1
+          AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = versions.job_id
+            AND jobs.state IN ('blocked','queued','processing'))
+          AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.retry_of = versions.job_id
+            AND jobs.state IN ('blocked','queued','processing'))))
         ORDER BY retired_at LIMIT :limit""",
         grace_ms=grace_ms,
         abandoned=int(abandoned),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rushes import events
 from rushes.db.database import Tx
 from rushes.media.media import Media, NewMedia, folded
-from rushes.media.pipeline import BESIDE, TRANSCRIBE
+from rushes.media.pipeline import BESIDE, PURGE, TRANSCRIBE
 from rushes.protocol import Artifact, Claim
 
 Row = dict[str, Any]
@@ -23,9 +24,11 @@ def _has_job(kinds: str, states: str) -> str:
 
 
 _MAKING, _SPEECH = f"NOT IN ({_BESIDE})", f"= '{TRANSCRIBE}'"
+_DIVIDED = f"""EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {_MAKING}
+    AND divided_at IS NOT NULL)"""
 STATUS = f"""CASE
     WHEN current_version_id IS NOT NULL THEN 'ready'
-    WHEN {_has_job(_MAKING, "'processing'")} THEN 'processing'
+    WHEN {_has_job(_MAKING, "'processing'")} OR {_DIVIDED} THEN 'processing'
     WHEN {_has_job(_MAKING, "'blocked','queued'")} THEN 'pending'
     WHEN {_has_job(_MAKING, "'completed'")} THEN 'ready'
     WHEN {_has_job(_MAKING, "'failed','canceled'")} THEN 'failed'
@@ -164,6 +167,11 @@ def set_facts(tx: Tx, id: str, *, kind: str | None, duration: float | None) -> N
     )
 
 
+def set_edit(tx: Tx, id: str, edit: str | None) -> None:
+    """What the current version leaves out of the source, or lays over it."""
+    _change(tx, id, "edit = CAST(:edit AS text)", edit=edit)
+
+
 def _change(tx: Tx, id: str, sets: str, **values: Any) -> None:
     row = tx.one(
         f"UPDATE media SET {sets}, updated_at = {{now}}"
@@ -204,36 +212,105 @@ def lock_media_of_job(tx: Tx, job_id: str) -> None:
 # Versions
 
 
-def open_version(tx: Tx, id: str, *, media_id: str, job_id: str, claim_id: str) -> str:
-    """The version that this claim builds; the same one when it was open already."""
-    tx.all(
-        "INSERT INTO versions (id, media_id, job_id, claim_id, state, created_at)"
-        " VALUES (:id, :media_id, :job_id, :claim_id, 'building', {now})"
-        " ON CONFLICT (claim_id) DO NOTHING",
-        id=id,
-        media_id=media_id,
-        job_id=job_id,
-        claim_id=claim_id,
-    )
-    version = version_of_claim(tx, claim_id)
+def open_version(
+    tx: Tx, id: str, *, media_id: str, job_id: str, claim_id: str, is_part: bool = False
+) -> str:
+    """The version that this job builds, whichever of its attempts has begun it."""
+    version = version_to_build(tx, job_id)
+    if version is None:
+        tx.all(
+            "INSERT INTO versions (id, media_id, job_id, claim_id, state, created_at)"
+            " VALUES (:id, :media_id, :job_id, :claim_id, 'building', {now})"
+            " ON CONFLICT DO NOTHING",
+            id=id,
+            media_id=media_id,
+            job_id=job_id,
+            claim_id=claim_id,
+        )
+        version = building_version(tx, job_id)
+    elif not is_part and version["claim_id"] != claim_id:
+        tx.all(
+            "UPDATE versions SET claim_id = :claim_id WHERE id = :id",
+            claim_id=claim_id,
+            id=version["id"],
+        )
     assert version is not None
     return str(version["id"])
+
+
+def version_to_build(tx: Tx, job_id: str) -> Row | None:
+    """As `building_version`; the retry of a job that did not complete takes over what that one
+    has left. Only under a claim of the job."""
+    version = building_version(tx, job_id)
+    if version is None and (left := _left_behind(tx, job_id)):
+        tx.all(
+            "UPDATE versions SET job_id = :job_id, state = 'building', retired_at = NULL"
+            " WHERE id = :id AND state IN ('building','abandoned')",
+            id=left,
+            job_id=job_id,
+        )
+        version = building_version(tx, job_id)
+    return version
+
+
+def building_version(tx: Tx, job_id: str) -> Row | None:
+    return tx.one(
+        "SELECT * FROM versions WHERE job_id = :job_id AND state = 'building'", job_id=job_id
+    )
+
+
+def _left_behind(tx: Tx, job_id: str) -> str | None:
+    """The version of the job that this one retries, locked; never one that is being purged."""
+    found = tx.one(
+        """
+        WITH RECURSIVE tried(id, retry_of) AS (
+          SELECT id, retry_of FROM jobs WHERE id = :job_id
+          UNION ALL
+          SELECT jobs.id, jobs.retry_of FROM tried JOIN jobs ON jobs.id = tried.retry_of
+        )
+        SELECT versions.id FROM tried JOIN versions ON versions.job_id = tried.id
+        WHERE versions.state IN ('building','abandoned') ORDER BY versions.id DESC LIMIT 1""",
+        job_id=job_id,
+    )
+    # Purging locks the version, too, and is a job: one that was quicker is seen after the wait.
+    if (
+        found is None
+        or tx.one("SELECT id FROM versions WHERE id = :id {for_update}", **found) is None
+    ):
+        return None
+    purging = tx.one(
+        "SELECT id FROM jobs WHERE dedupe_key = :key"
+        " AND state IN ('blocked','queued','processing')",
+        key=f"{PURGE}:{found['id']}",
+    )
+    return None if purging else str(found["id"])
 
 
 def version_of_claim(tx: Tx, claim_id: str) -> Row | None:
     return tx.one("SELECT * FROM versions WHERE claim_id = :claim_id", claim_id=claim_id)
 
 
-def publish(tx: Tx, claim_id: str) -> str | None:
-    """Make the version that this claim built the current one. Only in the transaction that
-    completes the claim's job; answers the version, or None when the claim built none."""
+def publish(tx: Tx, claim: Claim) -> tuple[str, list[str]] | None:
+    """Make the version that this claim's job built the current one, with the files that the claim
+    has put or adopted. Only in the transaction that completes the job; answers the version and the
+    keys of files that were left out, or None when the claim built none."""
     row = tx.one(
-        "SELECT id, media_id FROM versions WHERE claim_id = :claim_id AND state = 'building'"
-        " AND (SELECT deleted_at FROM media WHERE media.id = versions.media_id) IS NULL",
-        claim_id=claim_id,
+        """
+        SELECT id, media_id FROM versions WHERE job_id = :job_id AND state = 'building'
+        AND (claim_id = :claim_id OR EXISTS (SELECT 1 FROM artifacts
+            WHERE version_id = versions.id AND artifacts.claim_id = :claim_id))
+        AND (SELECT deleted_at FROM media WHERE media.id = versions.media_id) IS NULL""",
+        job_id=claim.job_id,
+        claim_id=claim.claim_id,
     )
     if row is None:
         return None
+    left_out = tx.all(
+        "DELETE FROM artifacts WHERE version_id = :id AND coalesce(claim_id, '') <> :claim_id"
+        " RETURNING key",
+        id=row["id"],
+        claim_id=claim.claim_id,
+    )
     tx.all(
         "UPDATE versions SET state = 'retired', retired_at = {now}"
         " WHERE media_id = :media_id AND state = 'current'",
@@ -241,12 +318,13 @@ def publish(tx: Tx, claim_id: str) -> str | None:
     )
     tx.all(
         """
-        UPDATE versions SET state = 'current', published_at = {now},
+        UPDATE versions SET state = 'current', published_at = {now}, claim_id = :claim_id,
             renditions = (SELECT detail FROM jobs WHERE jobs.id = versions.job_id),
             size_bytes = (SELECT coalesce(sum(size_bytes), 0) FROM artifacts
                           WHERE version_id = versions.id)
         WHERE id = :id""",
         id=row["id"],
+        claim_id=claim.claim_id,
     )
     media = tx.one(
         "UPDATE media SET current_version_id = :id, updated_at = {now}"
@@ -256,7 +334,7 @@ def publish(tx: Tx, claim_id: str) -> str | None:
     )
     owner = media["user_id"] if media else None
     events.append(tx, "media.ready", media_id=row["media_id"], user_id=owner)
-    return str(row["id"])
+    return str(row["id"]), [each["key"] for each in left_out]
 
 
 def current_version(tx: Tx, id: str) -> str | None:
@@ -265,13 +343,13 @@ def current_version(tx: Tx, id: str) -> str | None:
 
 
 def abandon_versions(tx: Tx) -> int:
-    """What was being built under a claim that is over will never be published."""
+    """What a job was building that has ended without publishing it stays unseen."""
     rows = tx.all(
         """
         UPDATE versions SET state = 'abandoned', retired_at = {now}
         WHERE state = 'building' AND NOT EXISTS (
-          SELECT 1 FROM jobs WHERE jobs.id = versions.job_id AND jobs.state = 'processing'
-          AND jobs.claim_id = versions.claim_id)
+          SELECT 1 FROM jobs WHERE jobs.id = versions.job_id
+          AND jobs.state IN ('blocked','queued','processing'))
         RETURNING id"""
     )
     return len(rows)
@@ -281,26 +359,84 @@ def abandon_versions(tx: Tx) -> int:
 
 
 def add_artifact(tx: Tx, claim: Claim, version_id: str, key: str, artifact: Artifact) -> bool:
-    """Only while the claim is held; false when it is not, or when the name is taken. Locks the
-    job, so that nothing comes in while its version is published."""
+    """Only while the claim is held and its job builds this version; false when not, or when the
+    claim itself has put the name before. Locks the job, so that nothing comes in while its version
+    is published."""
     row = tx.one(
         """
-        INSERT INTO artifacts (version_id, name, key, size_bytes, sha256, content_type, recorded_at)
-        SELECT :version_id, :name, :key, :size_bytes, :sha256, :content_type, {now}
+        INSERT INTO artifacts (version_id, name, key, size_bytes, sha256, content_type, seconds,
+            claim_id, recorded_at)
+        SELECT :version_id, :name, :key, :size_bytes, :sha256, :content_type,
+            CAST(:seconds AS double precision), :claim_id, {now}
         FROM jobs WHERE jobs.id = :job_id AND jobs.state = 'processing'
-          AND jobs.claim_id = :claim_id
+          AND jobs.claim_id = :claim_id AND EXISTS (SELECT 1 FROM versions
+            WHERE versions.id = :version_id AND versions.state = 'building' AND versions.job_id =
+              CASE WHEN jobs.division IS NULL THEN jobs.id ELSE jobs.parent_id END)
         {for_update}
-        ON CONFLICT (version_id, name) DO NOTHING RETURNING name""",
+        ON CONFLICT (version_id, name) DO UPDATE SET key = excluded.key,
+            size_bytes = excluded.size_bytes, sha256 = excluded.sha256,
+            content_type = excluded.content_type, seconds = excluded.seconds,
+            claim_id = excluded.claim_id, recorded_at = excluded.recorded_at
+        WHERE coalesce(artifacts.claim_id, '') <> excluded.claim_id
+        RETURNING name""",
         version_id=version_id,
         key=key,
         name=artifact.name,
         size_bytes=artifact.size_bytes,
         sha256=artifact.sha256,
         content_type=artifact.content_type,
+        seconds=artifact.seconds,
         job_id=claim.job_id,
         claim_id=claim.claim_id,
     )
     return row is not None
+
+
+def adopt_artifacts(tx: Tx, claim: Claim, version_id: str, rows: Sequence[Row]) -> set[str]:
+    """Those of these rows that have not changed since are now the claim's; answers their names.
+    In a transaction that has locked the claim's job."""
+    adopted = tx.all(
+        """
+        WITH given AS ({given:name text, key text})
+        UPDATE artifacts SET claim_id = :claim_id FROM given
+        WHERE version_id = :version_id AND artifacts.name = given.name
+        AND artifacts.key = given.key RETURNING artifacts.name""",
+        given=[{"name": row["name"], "key": row["key"]} for row in rows],
+        version_id=version_id,
+        claim_id=claim.claim_id,
+    )
+    return {row["name"] for row in adopted}
+
+
+def drop_artifacts(tx: Tx, version_id: str, rows: Sequence[Row]) -> None:
+    """As `adopt_artifacts`, for what turned out to be damaged."""
+    tx.all(
+        "DELETE FROM artifacts WHERE version_id = :version_id"
+        " AND (name, key) IN ({given:name text, key text})",
+        given=[{"name": row["name"], "key": row["key"]} for row in rows],
+        version_id=version_id,
+    )
+
+
+def named_artifacts(tx: Tx, version_id: str, names: Sequence[str]) -> list[Row]:
+    return tx.all(
+        "SELECT * FROM artifacts WHERE version_id = :version_id AND name IN ({given:name text})",
+        given=[{"name": name} for name in names],
+        version_id=version_id,
+    )
+
+
+def segments(tx: Tx, version_id: str) -> dict[str, int]:
+    """How many segments of each rendition are there."""
+    rows = tx.all(
+        """
+        SELECT substr(name, 1, length(name) - 14) AS rendition, count(*) AS segments
+        FROM artifacts WHERE version_id = :version_id AND name LIKE :segment ESCAPE '!'
+        GROUP BY 1""",
+        version_id=version_id,
+        segment="%/seg!______.m4s",
+    )
+    return {row["rendition"]: row["segments"] for row in rows}
 
 
 def artifact(tx: Tx, version_id: str, name: str) -> Row | None:
@@ -311,8 +447,13 @@ def artifact(tx: Tx, version_id: str, name: str) -> Row | None:
     )
 
 
-def count(tx: Tx, version_id: str) -> int:
-    row = tx.one("SELECT count(*) AS files FROM artifacts WHERE version_id = :id", id=version_id)
+def count(tx: Tx, version_id: str, claim_id: str) -> int:
+    """How many files of a version are this claim's."""
+    row = tx.one(
+        "SELECT count(*) AS files FROM artifacts WHERE version_id = :id AND claim_id = :claim_id",
+        id=version_id,
+        claim_id=claim_id,
+    )
     return int(row["files"]) if row else 0
 
 

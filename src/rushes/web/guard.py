@@ -27,7 +27,7 @@ log = logging.getLogger("rushes.http")
 BODY_LIMIT_BYTES = 1024 * 1024
 # A long video's manifest and checkpoint name tens of thousands of files.
 REPORT_LIMIT_BYTES = 32 * 1024 * 1024
-REPORTS = {"/api/v1/worker/complete", "/api/v1/worker/progress"}
+REPORTS = {f"/api/v1/worker/{verb}" for verb in ("complete", "progress", "divide")}
 # These take files and count for themselves.
 STREAMING = re.compile(
     r"(POST|PATCH) /api/v1/uploads(/[^/]*)?|POST /api/v1/(media|transcriptions/submit)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue as queues
 import random
-import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,22 +13,54 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
-from pydantic import BaseModel, Field
 
 from rushes import errors
 from rushes.accounts import access, keys
 from rushes.fleet.worker import Worker
 from rushes.jobs.queue import Claimant
-from rushes.protocol import Assignment, Beat, Claim, Completion, Hello, Progress
+from rushes.protocol import (
+    Artifact,
+    Assignment,
+    Beat,
+    Claim,
+    Completion,
+    Hello,
+    Part,
+    Progress,
+)
 from rushes.web import auth, ranges
-from rushes.web.models import Body
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
+from rushes.web.worker_models import (
+    SHA256,
+    Claimed,
+    ClaimRequest,
+    Complete,
+    Confirm,
+    Divide,
+    Fail,
+    File,
+    FileNames,
+    Files,
+    Heartbeat,
+    HeartbeatAnswer,
+    Held,
+    Join,
+    Lines,
+    Logged,
+    Presigned,
+    PresignRequest,
+    ProgressAnswer,
+    ProgressReport,
+    Register,
+    Registered,
+    StateAnswer,
+    Terms,
+    WorkerHello,
+)
 
 router = APIRouter(prefix="/worker", tags=["worker protocol"], responses=documented(401, 409, 422))
 
-LONGEST_WAIT_SECONDS = 60.0
-SHA256 = re.compile(r"[0-9a-f]{64}")
 # So many chunks may wait between the connection and the disk.
 CHUNKS_AHEAD = 8
 END = b""
@@ -39,157 +70,8 @@ OCTETS: dict[str, Any] = {
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
 }
 
-Words = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=256)]
-Id = Annotated[str, Field(max_length=100, pattern=r"^[a-z]+_[A-Za-z0-9_]+$")]
 ClaimHeader = Annotated[str, Header(alias="Rushes-Claim", max_length=100)]
 JobId = Annotated[str, Path(max_length=100)]
-
-
-class WorkerHello(Body):
-    kinds: Words
-    capabilities: Words = Field(default_factory=list)
-    metadata: dict[str, Any] = Field(default_factory=dict)
-
-
-class ClaimRequest(Body):
-    limit: int = Field(1, ge=1, le=100)
-    wait_seconds: float = Field(0, ge=0, le=LONGEST_WAIT_SECONDS)
-
-
-class Held(Body):
-    job_id: Id
-    claim_id: Id
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(self.job_id, self.claim_id)
-
-
-class Heartbeat(Body):
-    claims: list[Held] = Field([], max_length=1000)
-
-
-class Report(Held):
-    """A handler's words: what cannot be kept of them is left out later, and is no reason to
-    refuse the rest."""
-
-    takes_nul = True
-
-
-class ProgressReport(Report):
-    progress: float = Field(0, ge=0, le=1)
-    stage: str | None = Field(None, max_length=100)
-    checkpoint: Any = None
-    engine_id: str | None = Field(None, max_length=100)
-    detail: dict[str, Any] | None = None
-
-
-class Complete(Report):
-    result: Any = None
-    manifest: dict[str, str] | None = Field(None, max_length=200_000)
-
-
-class Fail(Report):
-    error_class: str = Field("transient", pattern="^(permanent|transient|resource)$")
-    code: str = Field("failed", max_length=100)
-    message: str = Field("", max_length=4000)
-
-
-class Lines(Report):
-    lines: list[Annotated[str, Field(max_length=10_000)]] = Field(max_length=1000)
-
-
-class Register(Body):
-    name: str = Field(min_length=1, max_length=100)
-
-
-class Join(Body):
-    code: str = Field(max_length=100)
-    name: str = Field("worker", min_length=1, max_length=100)
-
-
-class PresignRequest(Body):
-    name: str = Field(max_length=300)
-
-
-class Confirm(PresignRequest):
-    ticket: Id
-    size_bytes: int = Field(ge=0)
-    sha256: str = Field(pattern=SHA256.pattern)
-    md5: str = Field(pattern=r"[0-9a-f]{32}")
-
-
-class Registered(BaseModel):
-    worker_id: str
-    name: str
-    key: str = Field(description="Shown once; keep it.")
-    prefix: str
-
-
-class StateAnswer(BaseModel):
-    state: str
-
-
-class Terms(BaseModel):
-    worker_id: str
-    name: str
-    heartbeat_seconds: float
-    lease_seconds: float
-
-
-class Job(BaseModel):
-    """What is known of a job by whoever holds it."""
-
-    job_id: str
-    claim_id: str
-    kind: str
-    args: dict[str, Any]
-    media_id: str | None
-    user_id: str
-    epoch: int
-    attempt: int
-    max_attempts: int
-    checkpoint: Any
-    lease_seconds: float
-
-
-class Claimed(BaseModel):
-    jobs: list[Job]
-
-
-class HeldAnswer(BaseModel):
-    held: bool
-    cancel: bool
-
-
-class HeartbeatAnswer(BaseModel):
-    claims: dict[str, HeldAnswer]
-    drain: bool
-    lease_seconds: float
-
-
-class ProgressAnswer(HeldAnswer):
-    lease_seconds: float
-
-
-class Logged(BaseModel):
-    lines: int
-
-
-class File(BaseModel):
-    name: str
-    size_bytes: int
-    sha256: str
-    content_type: str
-
-
-class Files(BaseModel):
-    items: list[File]
-
-
-class Presigned(BaseModel):
-    url: str | None
-    ticket: str | None
 
 
 @router.post(
@@ -311,6 +193,15 @@ def release(body: Held, worker: auth.WorkerKey, site: Here) -> StateAnswer:
     return StateAnswer(state=site.dispatch.release(body.claim))
 
 
+@router.post("/divide")
+def divide(body: Divide, worker: auth.WorkerKey, site: Here) -> StateAnswer:
+    """Hand the work on to parts, which are next in line; the job runs again when all of them have
+    completed. Repeating it is harmless and answers the same."""
+    _mine(site, worker, body)
+    parts = [Part(kind=each.kind, args=each.args, needs=each.needs) for each in body.parts]
+    return StateAnswer(state=site.dispatch.divide(body.claim, parts, body.checkpoint))
+
+
 @router.post("/logs", status_code=202)
 def logs(body: Lines, worker: auth.WorkerKey, site: Here) -> Logged:
     """Lines for people who look at the job; sanitized before they are kept."""
@@ -331,11 +222,13 @@ def source(
     site: Here,
     job_id: Annotated[str, Query(max_length=100)],
     claim_id: ClaimHeader,
+    media_id: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
-    """The source's bytes, with ranges; a redirect when the storage can give them itself."""
+    """The source's bytes, with ranges; a redirect when the storage can give them itself.
+    `media_id`: of the media that the job lays over its own."""
     held = Claim(job_id, claim_id)
     site.dispatch.check_owner(worker.id, held)
-    key, source = site.dispatch.source(held)
+    key, source = site.dispatch.source(held, media_id)
     facts = {"Rushes-Source-Size": str(source.size_bytes)}
     if source.sha256:
         facts["Rushes-Source-SHA256"] = source.sha256
@@ -348,9 +241,31 @@ def source(
 
 @router.get("/artifacts/{job_id}", response_model=Files)
 def artifacts(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader) -> Response:
-    """What this claim has put already."""
+    """What the job's version holds, whichever attempt or part has put it."""
     held = Claim(job_id, claim_id)
     site.dispatch.check_owner(worker.id, held)
+    return _json({"items": site.dispatch.artifacts(held)})
+
+
+@router.post("/artifacts/{job_id}/adopt", response_model=Files)
+def adopt(
+    job_id: JobId, body: FileNames, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader
+) -> Response:
+    """Take over files that others have put. Answers those that are intact; what is damaged is
+    removed."""
+    held = Claim(job_id, claim_id)
+    site.dispatch.check_owner(worker.id, held)
+    return _json({"items": site.dispatch.adopt(held, body.names)})
+
+
+@router.post("/artifacts/{job_id}/discard", response_model=Files)
+def discard(
+    job_id: JobId, body: FileNames, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader
+) -> Response:
+    """Remove files of this claim again. Answers what the job's version holds after it."""
+    held = Claim(job_id, claim_id)
+    site.dispatch.check_owner(worker.id, held)
+    site.dispatch.discard(held, body.names)
     return _json({"items": site.dispatch.artifacts(held)})
 
 
@@ -372,15 +287,14 @@ def confirm(
     """A file that was PUT past the server is there."""
     held = Claim(job_id, claim_id)
     site.dispatch.check_owner(worker.id, held)
-    artifact = site.dispatch.confirm(
-        held,
-        body.name,
-        body.ticket,
+    artifact = Artifact(
+        name=body.name,
         size_bytes=body.size_bytes,
         sha256=body.sha256,
-        md5=body.md5,
+        content_type="",
+        seconds=body.seconds,
     )
-    return _json(artifact)
+    return _json(site.dispatch.confirm(held, body.ticket, artifact, body.md5))
 
 
 @router.put(
@@ -397,13 +311,14 @@ async def put_artifact(
     site: Here,
     claim_id: ClaimHeader,
     sha256: Annotated[str, Header(alias="Rushes-SHA256", pattern=f"^{SHA256.pattern}$")],
+    seconds: Annotated[float | None, Query(ge=0, le=1e6, allow_inf_nan=False)] = None,
 ) -> Response:
     """One finished file. Repeating it with the same content is harmless."""
     held = Claim(job_id, claim_id)
     await asyncio.to_thread(site.dispatch.check_owner, worker.id, held)
     pipe = _Pipe()
     saving = asyncio.get_running_loop().run_in_executor(
-        _writers, site.dispatch.put_artifact, held, name, pipe, sha256
+        _writers, site.dispatch.put_artifact, held, name, pipe, sha256, seconds
     )
     saving.add_done_callback(pipe.close)
     try:

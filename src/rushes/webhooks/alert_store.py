@@ -38,6 +38,7 @@ def job_facts(tx: Tx, troubles: Sequence[dict[str, Any]]) -> dict[tuple[str, int
         SELECT jobs.id, attempts.epoch, jobs.kind, jobs.max_attempts, jobs.claims,
             attempts.outcome, attempts.worker_name, media.title,
             (SELECT count(*) FROM jobs AS other WHERE other.media_id = jobs.media_id
+                AND other.division IS NULL
                 AND other.failed_at <= given.at AND other.failed_at > given.at - given.window_ms
             ) AS failures
         FROM given JOIN jobs ON jobs.id = given.job_id

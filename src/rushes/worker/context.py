@@ -5,17 +5,17 @@ whether to stop.
 from __future__ import annotations
 
 import hashlib
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rushes import errors
-from rushes.protocol import Artifact, Assignment, Coordinator, Progress
+from rushes.protocol import ADOPT_LIMIT, Artifact, Assignment, Coordinator, Progress, Source
+from rushes.worker.scratch import Scratch
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _stopping = threading.Lock()
 
 
 class JobContext:
-    """The one argument of a handler."""
+    """The one argument of a handler, whose threads may all use it."""
 
     def __init__(
         self,
@@ -61,10 +61,13 @@ class JobContext:
         self._coordinator = coordinator
         self._stall_seconds = stall_seconds
         self._scratch_root = scratch_root
-        self._scratch: Path | None = None
+        self._scratch: Scratch | None = None
         self._made: dict[str, str] | None = None
         self._lines: list[str] = []
         self._logged_at = 0.0
+        self._noting = threading.Lock()
+        self._sending_log = threading.Lock()
+        self._reporting = threading.Lock()
         self._alive_at = time.monotonic()
         self._stop: Stop | None = None
         # Made when somebody waits: tiny jobs never do, and it would be a tenth of their cost.
@@ -79,6 +82,7 @@ class JobContext:
         *,
         checkpoint: Any = None,
         renditions: Sequence[Mapping[str, Any]] | None = None,
+        audio: Sequence[Mapping[str, Any]] | None = None,
         speed: float | None = None,
         eta_seconds: float | None = None,
     ) -> None:
@@ -87,39 +91,51 @@ class JobContext:
         self.raise_if_stopped()
         self.alive()
         self.flush_log()
-        if checkpoint is not None:
-            self.checkpoint = checkpoint
-        detail = {"renditions": renditions, "speed": speed, "eta_seconds": eta_seconds}
+        detail = {
+            "renditions": renditions,
+            "audio": audio,
+            "speed": speed,
+            "eta_seconds": eta_seconds,
+        }
         given = {name: value for name, value in detail.items() if value is not None}
-        self._report(
-            Progress(
-                claim=self.claim,
-                progress=progress,
-                stage=stage,
-                checkpoint=checkpoint,
-                detail=given or None,
-            )
+        report = Progress(
+            claim=self.claim,
+            progress=progress,
+            stage=stage,
+            checkpoint=checkpoint,
+            detail=given or None,
         )
+        # One after the other: a checkpoint must not be overtaken by an older one.
+        with self._reporting:
+            if checkpoint is not None:
+                self.checkpoint = checkpoint
+            self._report(report)
         self.raise_if_stopped()
 
     def log(self, line: str) -> None:
         """A line for people who look at this job; sent now and then, never a reason to fail."""
-        self._lines.append(line)
-        del self._lines[:-LOG_LINES]
+        with self._noting:
+            self._lines.append(line)
+            del self._lines[:-LOG_LINES]
         if time.monotonic() - self._logged_at > LOG_SECONDS:
             self.flush_log()
 
     def flush_log(self) -> None:
-        if not self._lines:
+        # While another thread is sending, these lines wait for the next time.
+        if not self._lines or not self._sending_log.acquire(blocking=False):
             return
-        lines, self._lines = self._lines, []
-        self._logged_at = time.monotonic()
         try:
+            with self._noting:
+                lines, self._lines = self._lines, []
+            self._logged_at = time.monotonic()
             self._coordinator.log(self.claim, lines)
         except errors.Unavailable:
-            self._lines = lines
+            with self._noting:
+                self._lines = lines + self._lines
         except errors.RushesError:
             pass
+        finally:
+            self._sending_log.release()
 
     def alive(self) -> None:
         """The tool or engine has moved on. Without it for `stall_seconds` the lease is let go."""
@@ -130,31 +146,41 @@ class JobContext:
     @property
     def scratch(self) -> Path:
         """A private directory for this attempt; gone when it ends."""
-        if self._scratch is None:
-            if self._scratch_root is not None:
-                self._scratch_root.mkdir(parents=True, exist_ok=True)
-            self._scratch = Path(tempfile.mkdtemp(prefix="rushes-", dir=self._scratch_root))
-        return self._scratch
+        return self._room().path
 
-    def source(self) -> Path:
-        """The media's source as a file: where it is, if this process sees it, else a copy."""
-        source = self._patiently(lambda: self._coordinator.source(self.claim))
+    def check_room(self, size_bytes: int) -> None:
+        """RetryLater when so much would not fit there."""
+        self._room().check_room(size_bytes)
+
+    def _room(self) -> Scratch:
+        with self._noting:
+            self._scratch = self._scratch or Scratch(self._scratch_root)
+            return self._scratch
+
+    def source(self, media_id: str | None = None) -> Path:
+        """The media's source as a file: where it is, if this process sees it, else a copy.
+        `media_id`: of another media that the job's arguments name."""
+        source = self._patiently(lambda: self._coordinator.source(self.claim, media_id))
         if source.path is not None:
             return source.path
-        path = self.scratch / "source"
-        with path.open("ab") as file:
-            while file.tell() < source.size_bytes:
-                self._patiently(lambda: self._fetch(file))
+        self.check_room(source.size_bytes)
+        path = self.scratch / (f"source-{media_id}" if media_id else "source")
+        self._download(path, source, media_id)
         if source.sha256 is not None and _sha256(path) != source.sha256:
             path.unlink()
             raise errors.RetryLater("the source arrived damaged", code="source_damaged")
         return path
 
-    def _fetch(self, file: Any) -> None:
+    def _download(self, path: Path, source: Source, media_id: str | None) -> None:
+        with path.open("ab") as file:
+            while file.tell() < source.size_bytes:
+                self._patiently(lambda: self._fetch(file, media_id))
+
+    def _fetch(self, file: Any, media_id: str | None) -> None:
         """As much as comes; raises when that is nothing."""
         begin = file.tell()
         try:
-            for chunk in self._coordinator.read_source(self.claim, begin):
+            for chunk in self._coordinator.read_source(self.claim, begin, media_id):
                 file.write(chunk)
                 self.alive()
                 self.raise_if_stopped()
@@ -164,19 +190,45 @@ class JobContext:
         if file.tell() == begin:
             raise errors.RetryLater("the source ends too early", code="source_damaged")
 
-    def put(self, name: str, content: bytes | Path) -> Artifact:
-        """Hand in a finished artifact. Nobody sees it before the job completes."""
+    def put(self, name: str, content: bytes | Path, seconds: float | None = None) -> Artifact:
+        """Hand in a finished artifact. What is published is what was put or adopted by the
+        attempt that completes. `seconds`: how long a segment plays."""
         artifact = self._patiently(
-            lambda: self._coordinator.put_artifact(self.claim, name, content)
+            lambda: self._coordinator.put_artifact(self.claim, name, content, seconds)
         )
-        self._made = self._made or {}
-        self._made[name] = artifact.sha256
-        self.alive()
+        self._note([artifact])
         return artifact
 
+    def adopt(self, names: Sequence[str]) -> list[Artifact]:
+        """Make files that earlier attempts or parts have put this attempt's own. Answers those
+        that are intact; the others have to be made again."""
+        adopted: list[Artifact] = []
+        for begin in range(0, len(names), ADOPT_LIMIT):
+            page = names[begin : begin + ADOPT_LIMIT]
+            intact = self._patiently(partial(self._coordinator.adopt, self.claim, page))
+            self._note(intact)
+            adopted += intact
+        return adopted
+
+    def discard(self, names: Sequence[str]) -> None:
+        """Remove files that this attempt has put or adopted, and has no use for any more."""
+        for begin in range(0, len(names), ADOPT_LIMIT):
+            page = names[begin : begin + ADOPT_LIMIT]
+            self._patiently(partial(self._coordinator.discard, self.claim, page))
+            with self._noting:
+                self._made = {k: v for k, v in (self._made or {}).items() if k not in page}
+            self.alive()
+
     def artifacts(self) -> Sequence[Artifact]:
-        """What this attempt has put so far."""
+        """What the job's version holds so far, whoever has put it; `claimed` marks what is this
+        attempt's."""
         return self._patiently(lambda: self._coordinator.artifacts(self.claim))
+
+    def _note(self, artifacts: Sequence[Artifact]) -> None:
+        with self._noting:
+            self._made = self._made or {}
+            self._made |= {each.name: each.sha256 for each in artifacts}
+        self.alive()
 
     @property
     def manifest(self) -> Mapping[str, str] | None:
@@ -186,7 +238,8 @@ class JobContext:
         """By the worker, when the handler has ended."""
         self.flush_log()
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.close()
+            self._scratch = None
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """Repeat while it cannot be done. The worker's fence ends the waiting for a server that is

@@ -246,6 +246,9 @@ class Worker:
             held.context.raise_if_stopped()
             result = _checked(self._handler(held).run(held.context))
             held.context.close()
+        except errors.Divided as division:
+            held.context.close()
+            self._report_division(held, division)
         except Exception as error:  # noqa: BLE001  whatever a handler raises ends its attempt only
             held.context.close()
             self._report_failure(held, failure_of(error, held.context.stop_reason))
@@ -294,6 +297,27 @@ class Worker:
                 if answer == errors.ClaimLost.code:
                     log.warning("job %s: the claim was lost, its result is dropped", job_id)
                 self._drop(held)
+
+    def _report_division(self, held: Held, division: errors.Divided) -> None:
+        stop = held.context.stop_reason
+        if stop is Stop.CANCELED:
+            self._report_failure(held, Failure("transient", "canceled", ""))
+            return
+        if not held.fenced:
+            refused = self._answered(partial(self._divide, held, division), held)
+            if refused:
+                self._report_failure(held, refused)
+        self._drop(held)
+
+    def _divide(self, held: Held, division: errors.Divided) -> Failure | None:
+        """What to say instead, when the server will not have it."""
+        try:
+            self.coordinator.divide(held.assignment.claim, division.parts, division.checkpoint)
+        except errors.ClaimLost:
+            raise
+        except (errors.Invalid, errors.Conflict) as error:
+            return Failure("permanent", "bad_division", error.message)
+        return None
 
     def _report_failure(self, held: Held, failure: Failure | Stop) -> None:
         claim = held.assignment.claim

@@ -18,7 +18,7 @@ import httpx2
 import msgspec
 
 from rushes import errors, protocol
-from rushes.protocol import Artifact, Assignment, Beat, Claim, Completion, Progress, Source
+from rushes.protocol import Artifact, Assignment, Beat, Claim, Completion, Part, Progress, Source
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
@@ -106,25 +106,32 @@ class Remote:
     def release(self, claim: Claim) -> str:
         return str(self._post("/release", _name(claim))["state"])
 
+    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
+        body = {"parts": [msgspec.to_builtins(each) for each in parts], "checkpoint": checkpoint}
+        answer = self._post("/divide", {**_name(claim), **body}, seconds=FILE_SECONDS)
+        return str(answer["state"])
+
     def log(self, claim: Claim, lines: Sequence[str]) -> None:
         self._post("/logs", {**_name(claim), "lines": list(lines)})
 
     # Files
 
-    def source(self, claim: Claim) -> Source:
-        answer = self._send("HEAD", "/source", params=_job(claim), headers=_proof(claim))
+    def source(self, claim: Claim, media_id: str | None = None) -> Source:
+        asked = _job(claim, media_id)
+        answer = self._send("HEAD", "/source", params=asked, headers=_proof(claim))
         return Source(
             file_name="",
             size_bytes=int(answer.headers["rushes-source-size"]),
             sha256=answer.headers.get("rushes-source-sha256"),
         )
 
-    def read_source(self, claim: Claim, start: int) -> Iterator[bytes]:
+    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
+        asked = _job(claim, media_id)
         headers = {**_proof(claim), "Range": f"bytes={start}-"}
         with (
             _renamed(),
             self._http.stream(
-                "GET", "/source", params=_job(claim), headers=headers, timeout=FILE_SECONDS
+                "GET", "/source", params=asked, headers=headers, timeout=FILE_SECONDS
             ) as answer,
         ):
             if not answer.has_redirect_location:
@@ -139,11 +146,13 @@ class Remote:
         answer = self._send("GET", f"/artifacts/{claim.job_id}", headers=_proof(claim))
         return msgspec.convert(answer.json()["items"], list[Artifact])
 
-    def put_artifact(self, claim: Claim, name: str, content: bytes | Path) -> Artifact:
+    def put_artifact(
+        self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
+    ) -> Artifact:
         size, sha256, md5 = _digests(content)
         if size <= PRESIGN_LIMIT_BYTES and (past := self._presigned(claim, name)):
             self._put_past_the_server(past["url"], content, size)
-            body = {"name": name, "ticket": past["ticket"], "size_bytes": size}
+            body = {"name": name, "ticket": past["ticket"], "size_bytes": size, "seconds": seconds}
             sums = {"sha256": sha256, "md5": md5}
             answer = self._post(
                 f"/artifacts/{claim.job_id}/confirm",
@@ -156,11 +165,24 @@ class Remote:
         answer = self._send(
             "PUT",
             f"/artifacts/{claim.job_id}/{quote(name)}",
+            params={} if seconds is None else {"seconds": seconds},
             headers=headers,
             content=_stream(content),
             seconds=FILE_SECONDS,
         ).json()
         return msgspec.convert(answer, Artifact)
+
+    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
+        path = f"/artifacts/{claim.job_id}/adopt"
+        # The server reads every file once more.
+        answer = self._post(
+            path, {"names": list(names)}, headers=_proof(claim), seconds=FILE_SECONDS
+        )
+        return msgspec.convert(answer["items"], list[Artifact])
+
+    def discard(self, claim: Claim, names: Sequence[str]) -> None:
+        path = f"/artifacts/{claim.job_id}/discard"
+        self._post(path, {"names": list(names)}, headers=_proof(claim), seconds=FILE_SECONDS)
 
     def interrupt(self) -> None:
         self._interrupted.set()
@@ -283,8 +305,8 @@ def _name(claim: Claim) -> dict[str, str]:
     return {"job_id": claim.job_id, "claim_id": claim.claim_id}
 
 
-def _job(claim: Claim) -> dict[str, str]:
-    return {"job_id": claim.job_id}
+def _job(claim: Claim, media_id: str | None) -> dict[str, str]:
+    return {"job_id": claim.job_id, **({"media_id": media_id} if media_id else {})}
 
 
 def _proof(claim: Claim) -> dict[str, str]:

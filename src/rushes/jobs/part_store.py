@@ -1,0 +1,133 @@
+"""The SQL of divided jobs: a *whole* waits, its *parts* run, and the last of them frees it.
+
+Parts name the epoch of the claim that divided their whole, so those of an earlier division of the
+same job are told apart from those it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rushes import events
+from rushes.db.database import Tx
+from rushes.jobs.job import State
+from rushes.jobs.lifecycle import PARTS_DONE
+
+OF_DIVISION = "part.parent_id = jobs.id AND part.division = jobs.claim_epoch"
+PART_IS_LIVE = "part.division IS NOT NULL AND part.state IN ('blocked','queued','processing')"
+
+
+def lock_whole(tx: Tx, part_id: str) -> None:
+    """Before the part itself is locked, as whoever ends all parts of a whole does."""
+    tx.all(
+        "SELECT id FROM jobs WHERE id = (SELECT parent_id FROM jobs WHERE id = :id"
+        " AND division IS NOT NULL) {for_update}",
+        id=part_id,
+    )
+
+
+def lock_divided(tx: Tx, ids: Iterable[str] | None) -> list[str]:
+    """Those of these jobs that wait for parts; without `ids`, all whose parts have ended.
+
+    The lock comes first, in a statement of its own: of two parts that end at the same moment, one
+    waits here for the other, and then sees that it was the last.
+    """
+    which = (
+        f"NOT EXISTS (SELECT 1 FROM jobs AS part WHERE part.parent_id = jobs.id AND {PART_IS_LIVE})"
+        if ids is None
+        else "id IN ({given:id text})"
+    )
+    rows = tx.all(
+        f"SELECT id FROM jobs WHERE divided_at IS NOT NULL AND {which} ORDER BY id {{for_update}}",
+        given=None if ids is None else [{"id": id} for id in ids],
+    )
+    return [row["id"] for row in rows]
+
+
+def states_of_parts(tx: Tx, ids: Iterable[str]) -> dict[str, dict[State, dict[str, Any]]]:
+    """For each whole the states its parts are in, each with the first part's error."""
+    rows = tx.all(
+        f"""
+        WITH given AS ({{given:id text}})
+        SELECT jobs.id, part.state, min(part.id) AS first FROM given
+        JOIN jobs ON jobs.id = given.id JOIN jobs AS part ON {OF_DIVISION}
+        GROUP BY jobs.id, part.state""",
+        given=[{"id": id} for id in ids],
+    )
+    ended = [{"id": row["first"]} for row in rows if row["state"] == State.FAILED]
+    reasons = {
+        row["id"]: row
+        for row in tx.all(
+            "SELECT id, error_code, last_error FROM jobs WHERE id IN ({given:id text})",
+            given=ended,
+        )
+    }
+    states: dict[str, dict[State, dict[str, Any]]] = {row["id"]: {} for row in rows}
+    for row in rows:
+        states[row["id"]][State(row["state"])] = reasons.get(row["first"], {})
+    return states
+
+
+def gather(tx: Tx, decisions: Sequence[dict[str, Any]]) -> dict[str, State]:
+    """Free or end jobs that wait for parts; answers those it changed."""
+    rows = tx.change(
+        """
+        WITH given AS ({given:id text, state text, error_code text, last_error text})
+        UPDATE jobs SET state = given.state, divided_at = NULL, run_at = {now},
+            failed_at = CASE given.state WHEN 'failed' THEN {now} END,
+            canceled_at = CASE given.state WHEN 'canceled' THEN {now} END,
+            error_code = given.error_code, last_error = given.last_error,
+            progress = CASE WHEN given.state = 'queued' AND progress < :parts_done
+                THEN :parts_done ELSE progress END
+        FROM given WHERE jobs.id = given.id AND jobs.state = 'blocked'
+        AND jobs.divided_at IS NOT NULL""",
+        events.from_changed("state"),
+        returning="id, state",
+        given=decisions,
+        parts_done=PARTS_DONE,
+    )
+    return {row["id"]: State(row["state"]) for row in rows}
+
+
+def live_parts(tx: Tx, wholes: Iterable[str] | None) -> list[str]:
+    """The parts of these jobs that have yet to end; without `wholes`, of all that have ended."""
+    which = (
+        "EXISTS (SELECT 1 FROM jobs WHERE jobs.id = part.parent_id"
+        " AND jobs.state IN ('completed','failed','canceled'))"
+        " AND part.cancel_requested_at IS NULL"
+        if wholes is None
+        else "part.parent_id IN ({given:id text})"
+    )
+    rows = tx.all(
+        f"SELECT part.id FROM jobs AS part WHERE {PART_IS_LIVE} AND {which} ORDER BY part.id",
+        given=None if wholes is None else [{"id": id} for id in wholes],
+    )
+    return [row["id"] for row in rows]
+
+
+def counts(tx: Tx, whole_id: str) -> dict[str, Any] | None:
+    """How many parts a divided job has, how many have completed, and how far all of them are."""
+    return tx.one(
+        f"""
+        SELECT jobs.id, jobs.detail, jobs.divided_progress, count(part.id) AS parts,
+            count(part.completed_at) AS completed, avg(part.progress) AS progress
+        FROM jobs JOIN jobs AS part ON {OF_DIVISION}
+        WHERE jobs.id = :id AND jobs.divided_at IS NOT NULL
+        GROUP BY jobs.id, jobs.detail, jobs.divided_progress""",
+        id=whole_id,
+    )
+
+
+def note_progress(tx: Tx, whole_id: str, progress: float, detail: str | None) -> None:
+    """How far the parts of a divided job have brought it; never back."""
+    tx.change(
+        """
+        UPDATE jobs SET detail = coalesce(CAST(:detail AS text), detail),
+            progress = CASE WHEN :progress > progress THEN :progress ELSE progress END
+        WHERE id = :id AND state = 'blocked' AND divided_at IS NOT NULL""",
+        events.from_changed("'progress'", data="detail"),
+        id=whole_id,
+        progress=progress,
+        detail=detail,
+    )

@@ -1,0 +1,312 @@
+"""The files of jobs: what they work on, and what they make, adopt and hand in.
+
+A version belongs to a job: all its attempts, and all parts of a divided one, put their files there.
+A file counts for the claim that has put or adopted it, and rows change only under a held claim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rushes import errors, ids
+from rushes.db.database import Database, Tx
+from rushes.jobs import store as jobs
+from rushes.media import library, media
+from rushes.media import store as media_store
+from rushes.media.storage import Storage
+from rushes.protocol import ADOPT_LIMIT, Artifact, Claim, Completion, Source
+
+PRESIGN_SECONDS = 900
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Presigned:
+    """Where to PUT an artifact past the server, and what to name when it is there."""
+
+    url: str
+    ticket: str
+
+
+class Files:
+    def __init__(self, db: Database, open_storage: Callable[[], Storage] | None = None) -> None:
+        """`open_storage` is asked when the first artifact comes; queues without media need none."""
+        self._db = db
+        self._open_storage = open_storage
+
+    @property
+    def storage(self) -> Storage:
+        if self._open_storage is None:
+            raise errors.StorageDown("no storage is set up")
+        return self._open_storage()
+
+    def source(self, claim: Claim, media_id: str | None = None) -> tuple[str, Source]:
+        """The storage key, and what may be said of it; only while the claim is held. `media_id`:
+        of the media that the job lays over its own."""
+        with self._db.read() as tx:
+            job = _held(tx, claim)
+            if media_id is None or media_id == job["media_id"]:
+                item = media_store.get(tx, job["media_id"]) if job["media_id"] else None
+            else:
+                item = _overlay(tx, job, media_id)
+        if item is None or item.source_key is None:
+            raise errors.NotFound("this job has no such source")
+        source = Source(
+            file_name=item.file_name,
+            size_bytes=item.size_bytes,
+            sha256=item.sha256,
+            path=self.storage.local_path(item.source_key),
+        )
+        return item.source_key, source
+
+    def artifacts(self, claim: Claim) -> list[Artifact]:
+        """All files of the version that the claim's job builds."""
+
+        def read(tx: Tx) -> list[Row]:
+            version = media_store.version_to_build(tx, _locked(tx, claim)["owner_id"])
+            return media_store.artifacts(tx, version["id"]) if version else []
+
+        return [_artifact(row, claim) for row in self._db.run(read)]
+
+    def put_artifact(
+        self,
+        claim: Claim,
+        name: str,
+        content: bytes | Path | Iterable[bytes],
+        sha256: str,
+        seconds: float | None = None,
+    ) -> Artifact:
+        """The bytes are checked against `sha256`; a name is written once per claim."""
+        content_type = media.check_artifact_name(name)
+        key, existing = self._place(claim, name)
+        if existing is not None:
+            return _same(existing, sha256, claim)
+        stored = self.storage.put(key, content)
+        if stored.sha256 != sha256:
+            self.storage.delete([key])
+            raise errors.BadField("sha256", "does not match what has arrived")
+        artifact = Artifact(
+            name=name,
+            size_bytes=stored.size_bytes,
+            sha256=sha256,
+            content_type=content_type,
+            seconds=seconds,
+        )
+        return self._record(claim, key, artifact)
+
+    def presign(self, claim: Claim, name: str) -> Presigned | None:
+        """None when the storage cannot take files past the server."""
+        media.check_artifact_name(name)
+        self._place(claim, name)
+        ticket = ids.new("put")
+        url = self.storage.presign("PUT", f"staging/{claim.claim_id}/{ticket}", PRESIGN_SECONDS)
+        return Presigned(url, ticket) if url else None
+
+    def confirm(self, claim: Claim, ticket: str, artifact: Artifact, md5: str) -> Artifact:
+        """A presigned file has arrived. Its URL may live on, so the file is taken out of reach
+        before it counts."""
+        artifact = replace(artifact, content_type=media.check_artifact_name(artifact.name))
+        key, existing = self._place(claim, artifact.name)
+        staged = f"staging/{claim.claim_id}/{ticket}"
+        if existing is not None:
+            self._discard([staged])
+            return _same(existing, artifact.sha256, claim)
+        if self.storage.size(staged) != artifact.size_bytes:
+            raise errors.BadField("size_bytes", "does not match what has arrived")
+        self.storage.copy(staged, key)
+        if not self._is_intact(key, artifact.sha256, md5):
+            self.storage.delete([key, staged])
+            raise errors.BadField("sha256", "does not match what has arrived")
+        recorded = self._record(claim, key, artifact)
+        self._discard([staged])
+        return recorded
+
+    def adopt(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
+        """Make files of the version this claim's own, if they are what they were when they were
+        put; those that are not are removed. Answers the adopted ones, in the order of `names`."""
+        version_id, rows = self._db.run(lambda tx: _rows(tx, claim, names))
+        intact = self._intact(rows) if rows else set()
+        damaged = [row for row in rows if row["key"] not in intact]
+
+        def take(tx: Tx) -> set[str]:
+            version = media_store.building_version(tx, _locked(tx, claim)["owner_id"])
+            if version is None or version["id"] != version_id:
+                return set()
+            media_store.drop_artifacts(tx, version_id, damaged)
+            whole = [row for row in rows if row["key"] in intact]
+            return media_store.adopt_artifacts(tx, claim, version_id, whole)
+
+        adopted = self._db.run(take) if rows else set()
+        self._discard([row["key"] for row in damaged])
+        by_name = {row["name"]: row for row in rows if row["name"] in adopted}
+        mine = {"claim_id": claim.claim_id}
+        return [_artifact(by_name[name] | mine, claim) for name in names if name in by_name]
+
+    def discard(self, claim: Claim, names: Sequence[str]) -> None:
+        """Remove files that are this claim's; others are left alone."""
+
+        def drop(tx: Tx) -> list[Row]:
+            version_id, rows = _rows(tx, claim, names)
+            mine = [row for row in rows if row["claim_id"] == claim.claim_id]
+            media_store.drop_artifacts(tx, version_id, mine)
+            return mine
+
+        self._discard([row["key"] for row in self._db.run(drop)])
+
+    def _place(self, claim: Claim, name: str) -> tuple[str, Row | None]:
+        """A fresh key for an artifact of this claim, and its row if it is there already. Fresh,
+        because bytes that come late must not land on those that were recorded meanwhile."""
+
+        def place(tx: Tx) -> tuple[str, Row | None]:
+            job = _held(tx, claim)
+            if job["media_id"] is None:
+                raise errors.WrongState("a job without a media has no artifacts")
+            version_id = library.start_version(tx, claim, job["media_id"])
+            row = media_store.artifact(tx, version_id, name)
+            stem, _, suffix = name.rpartition(".")
+            key = f"media/{job['media_id']}/{version_id}/{stem}-{secrets.token_hex(6)}.{suffix}"
+            return key, row if row and row["claim_id"] == claim.claim_id else None
+
+        return self._db.run(place)
+
+    def _record(self, claim: Claim, key: str, artifact: Artifact) -> Artifact:
+        """The first of a claim under a name stays; the bytes of those that come later, and what
+        another claim has put there before, are removed."""
+        version_id = key.split("/")[2]
+
+        def record(tx: Tx) -> tuple[bool, Row | None]:
+            before = media_store.artifact(tx, version_id, artifact.name)
+            added = media_store.add_artifact(tx, claim, version_id, key, artifact)
+            return added, before
+
+        added, before = self._db.run(record)
+        if added:
+            self._discard([before["key"]] if before else [])
+            return artifact
+        self._discard([key])
+        with self._db.read() as tx:
+            row = media_store.artifact(tx, version_id, artifact.name)
+        if row is None or row["claim_id"] != claim.claim_id:
+            raise errors.ClaimLost("the claim is not held any more")
+        return _same(row, artifact.sha256, claim)
+
+    def _discard(self, keys: Sequence[str]) -> None:
+        """What cannot be removed now, the search for orphans finds."""
+        with suppress(errors.Unavailable):
+            if keys:
+                self.storage.delete(keys)
+
+    def _is_intact(self, key: str, sha256: str, md5: str) -> bool:
+        """By the checksum the object store keeps, or else by reading it back."""
+        tag = self.storage.etag(key)
+        if tag is not None and len(tag) == 32:
+            return tag == md5
+        return self._digest(key) == sha256
+
+    def _digest(self, key: str) -> str:
+        digest = hashlib.sha256()
+        for chunk in self.storage.read(key):
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def _verify(self, completion: Completion) -> int:
+        """What the claim hands in is all there, and is what the worker says it made. Answers how
+        many files that are."""
+        claim, manifest = completion.claim, completion.manifest
+        with self._db.read() as tx:
+            job = jobs.held(tx, claim)
+            if job is None:
+                return 0
+            version = media_store.building_version(tx, job["owner_id"])
+            rows = media_store.artifacts(tx, version["id"]) if version else []
+        mine = [row for row in rows if row["claim_id"] == claim.claim_id]
+        if manifest is not None and {row["name"]: row["sha256"] for row in mine} != dict(manifest):
+            raise errors.ManifestMismatch("the files that arrived are not those that were made")
+        if len(self._present(mine)) != len(mine):
+            raise errors.ManifestMismatch("a file is missing from the storage")
+        return len(mine)
+
+    def _present(self, rows: Sequence[Row]) -> set[str]:
+        """The keys of those that are in the storage with their size."""
+        sizes = {row["key"]: row["size_bytes"] for row in rows}
+        # One list of each folder costs less than one question for each file.
+        folders = {key.rpartition("/")[0] for key in sizes}
+        found = (entry for folder in folders for entry in self.storage.list(folder))
+        return {entry.key for entry in found if sizes.get(entry.key) == entry.size_bytes}
+
+    def _intact(self, rows: Sequence[Row]) -> set[str]:
+        """As `_present`; what this process can read is read."""
+        present = self._present(rows)
+        return {row["key"] for row in rows if row["key"] in present and self._is_same(row)}
+
+    def _is_same(self, row: Row) -> bool:
+        try:
+            if self.storage.local_path(row["key"]) is None:
+                return True
+            return bool(self._digest(row["key"]) == row["sha256"])
+        except errors.NotFound:
+            return False
+
+
+def sha256_of(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _held(tx: Tx, claim: Claim) -> Row:
+    row = jobs.held(tx, claim)
+    if row is None:
+        raise errors.ClaimLost("the claim is not held any more")
+    return row
+
+
+def _locked(tx: Tx, claim: Claim) -> Row:
+    """As `_held`, and it stays held until the transaction ends."""
+    if jobs.lock_if_held(tx, claim) is None:
+        raise errors.ClaimLost("the claim is not held any more")
+    return _held(tx, claim)
+
+
+def _rows(tx: Tx, claim: Claim, names: Sequence[str]) -> tuple[str, list[Row]]:
+    if len(names) > ADOPT_LIMIT:
+        raise errors.BadField("names", f"must be at most {ADOPT_LIMIT}")
+    version = media_store.version_to_build(tx, _locked(tx, claim)["owner_id"])
+    if version is None:
+        return "", []
+    return version["id"], media_store.named_artifacts(tx, version["id"], names)
+
+
+def _overlay(tx: Tx, job: Row, media_id: str) -> media.Media | None:
+    """Another media of the same user, if the job was asked to use it. A part is given what its
+    whole was asked for, whatever the part's own arguments say."""
+    owner = jobs.get(tx, job["owner_id"])
+    edit = owner.args.get("edit") if owner else None
+    overlay = edit.get("overlay") if isinstance(edit, Mapping) else None
+    named = overlay.get("media_id") if isinstance(overlay, Mapping) else None
+    return media_store.get(tx, media_id, job["user_id"]) if named == media_id else None
+
+
+def _same(row: Row, sha256: str, claim: Claim) -> Artifact:
+    if row["sha256"] != sha256:
+        raise errors.AlreadyExists(f"{row['name']} was put before with other content")
+    return _artifact(row, claim)
+
+
+def _artifact(row: Row, claim: Claim) -> Artifact:
+    return Artifact(
+        name=row["name"],
+        size_bytes=row["size_bytes"],
+        sha256=row["sha256"],
+        content_type=row["content_type"],
+        seconds=row["seconds"],
+        claimed=row["claim_id"] == claim.claim_id,
+    )

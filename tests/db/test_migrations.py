@@ -1,0 +1,113 @@
+"""A database of an earlier version of Rushes is brought up to date with all that is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import world as worlds
+from rushes import ids
+from rushes.db import schema
+from rushes.db.database import Database, Tx
+from rushes.fleet import store as fleet
+from rushes.jobs import invariants
+from rushes.jobs.job import NewJob
+from rushes.jobs.queue import Claimant, Queue
+from rushes.media import library
+from rushes.media import store as media_store
+from rushes.protocol import Claim, Part
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def old(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], Database]]:
+    """Makes a database of an older schema."""
+    opened: list[Database] = []
+
+    def make(url: str, revision: str) -> Database:
+        opened.append(Database(url))
+        with monkeypatch.context() as then:
+            then.setattr(schema, "HEAD", revision)
+            schema.migrate(opened[-1])
+        return opened[-1]
+
+    if request.param == "sqlite":
+        yield lambda revision: make(f"sqlite:///{tmp_path}/old.db", revision)
+    else:
+        with worlds.postgres_database() as url:
+            yield lambda revision: make(url, revision)
+            opened[-1].close()
+    opened[-1].close()
+
+
+def insert(tx: Tx, table: str, **values: Any) -> None:
+    names = ", ".join(values)
+    given = ", ".join(f":{name}" for name in values)
+    tx.all(f"INSERT INTO {table} ({names}) VALUES ({given})", **values)
+
+
+def fill(tx: Tx) -> None:
+    """A job in its second attempt, each with a version of its own, as it was before 0003."""
+    insert(tx, "media", id="med_1", user_id="", title="Holiday", created_at=1)
+    insert(
+        tx, "workers", id="wrk_1", name="w", kinds="[]", capabilities="[]", metadata="{}",
+        registered_at=1,
+    )  # fmt: skip
+    insert(
+        tx, "jobs", id="job_1", kind="demo", media_id="med_1", user_id="", state="processing",
+        priority=2, lane="2 demo", args="{}", needs="[]", created_at=1, queued_at=1, run_at=1,
+        started_at=2, attempt=2, max_attempts=3, claims=2, claim_epoch=2, claim_id="clm_2",
+        claimed_by="wrk_1", claimed_at=3, claim_expires_at=2**50, deadline_at=2**50,
+    )  # fmt: skip
+    for n, outcome in ((1, "lost"), (2, None)):
+        ended = {"ended_at": 3, "outcome": outcome, "job_state": "queued"} if outcome else {}
+        insert(
+            tx, "attempts", job_id="job_1", epoch=n, number=n, claim_id=f"clm_{n}",
+            worker_id="wrk_1", worker_name="w", started_at=n, **ended,
+        )  # fmt: skip
+        insert(
+            tx, "versions", id=f"ver_{n}", media_id="med_1", job_id="job_1", claim_id=f"clm_{n}",
+            state="building", created_at=n,
+        )  # fmt: skip
+        insert(
+            tx, "artifacts", version_id=f"ver_{n}", name="a.txt", key=f"media/{n}", size_bytes=1,
+            sha256="", content_type="text/plain", recorded_at=n,
+        )  # fmt: skip
+
+
+def test_an_attempt_under_way_is_completed_after_the_upgrade(
+    old: Callable[[str], Database],
+) -> None:
+    db = old("0002")
+    db.run(fill)
+    assert schema.migrate(db) == ("0002", schema.HEAD)
+    with db.read() as tx:
+        states = tx.all("SELECT id, state FROM versions ORDER BY id")
+        outcomes = tx.all("SELECT claim_id, outcome FROM attempts ORDER BY epoch")
+    assert [row["state"] for row in states] == ["abandoned", "building"]
+    assert [row["outcome"] for row in outcomes] == ["lost", None]
+    done = db.run(lambda tx: library.complete(tx, Queue(), Claim("job_1", "clm_2"), files=1))
+    assert done.state == "completed"
+    with db.read() as tx:
+        assert media_store.current_version(tx, "med_1") == "ver_2"
+        assert [row["name"] for row in media_store.artifacts(tx, "ver_2")] == ["a.txt"]
+        broken = [each.invariant for each in invariants.check(tx)]
+    # The rows were made by hand, without their events.
+    assert set(broken) <= {"I7", "I23b", "I23c"}
+
+
+def test_a_job_can_be_divided_after_the_upgrade(old: Callable[[str], Database]) -> None:
+
+    db = old("0002")
+    schema.migrate(db)
+    queue = Queue()
+    worker = Claimant(id=ids.new("wrk"), name="w", kinds=("demo",))
+    db.run(lambda tx: fleet.register(tx, worker.id, worker.name))
+    db.run(lambda tx: queue.enqueue(tx, NewJob(kind="demo")))
+    [held] = db.run(lambda tx: queue.claim(tx, worker))
+    state = db.run(lambda tx: queue.divide(tx, held.claim, [Part(kind="demo")]))
+    assert state == "blocked"

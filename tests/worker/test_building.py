@@ -1,0 +1,576 @@
+"""A version belongs to a job: its attempts and its parts build it together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rushes import errors, events, ids
+from rushes.db.database import Tx
+from rushes.jobs import invariants
+from rushes.jobs.job import NewJob, State
+from rushes.media import library, purge
+from rushes.media import store as media_store
+from rushes.media.media import NewMedia
+from rushes.protocol import Artifact, Claim, Completion, Hello, Part, Progress
+from rushes.worker.context import JobContext
+from rushes.worker.loop import Handler, Worker
+from worker.desk import SOURCE, Desk, digest
+
+HELLO = Hello(kinds=["demo", "piece"])
+
+
+def claim(desk: Desk) -> Claim:
+    desk.worker.hello(HELLO)
+    [assignment] = desk.worker.claim(1)
+    return assignment.claim
+
+
+def put(desk: Desk, held: Claim, **files: bytes) -> dict[str, str]:
+    """Files by name without their suffix; answers a manifest."""
+    made = [desk.worker.put_artifact(held, f"{name}.txt", files[name]) for name in files]
+    return {each.name: each.sha256 for each in made}
+
+
+def complete(
+    desk: Desk, held: Claim, manifest: dict[str, str] | None, result: object = None
+) -> str:
+    answers = desk.worker.complete([Completion(held, result, manifest)])
+    return answers[held.job_id]
+
+
+def rows(desk: Desk, held: Claim) -> dict[str, dict[str, object]]:
+    with desk.running.rushes.db.read() as tx:
+        version = media_store.building_version(tx, held.job_id)
+        assert version is not None
+        return {row["name"]: row for row in media_store.artifacts(tx, version["id"])}
+
+
+def objects(desk: Desk) -> set[str]:
+    storage = desk.running.rushes.storage
+    return {entry.key for entry in storage.list(f"media/{desk.media_id}")}
+
+
+def check(desk: Desk) -> None:
+    with desk.running.rushes.db.begin() as tx:
+        events.assign_positions(tx)
+        assert invariants.check(tx) == []
+
+
+# Attempts
+
+
+def test_an_attempt_adopts_what_the_one_before_has_made(stored_desk: Desk) -> None:
+    desk = stored_desk
+    first = desk.claimed()
+    put(desk, first, one=b"one", two=b"two", old=b"old")
+    desk.worker.put_artifact(first, "720p/seg_00000.m4s", b"segment", 4.0)
+    desk.worker.release(first)
+    second = claim(desk)
+    there = {each.name: each for each in desk.worker.artifacts(second)}
+    assert there["720p/seg_00000.m4s"] == Artifact(
+        name="720p/seg_00000.m4s",
+        size_bytes=7,
+        sha256=digest(b"segment"),
+        content_type=there["720p/seg_00000.m4s"].content_type,
+        seconds=4.0,
+        claimed=False,
+    )
+    names = ["one.txt", "720p/seg_00000.m4s", "never.txt"]
+    adopted = desk.worker.adopt(second, names)
+    assert [each.name for each in adopted] == names[:2]
+    assert all(each.claimed for each in adopted)
+    assert [each.name for each in desk.worker.adopt(second, names)] == names[:2]
+    manifest = {each.name: each.sha256 for each in adopted}
+    manifest |= put(desk, second, two=b"two again", three=b"three")
+    assert complete(desk, second, manifest) == "completed"
+    assert complete(desk, second, manifest) == "completed"
+    assert desk.current_files() == {
+        "one.txt": b"one",
+        "two.txt": b"two again",
+        "three.txt": b"three",
+        "720p/seg_00000.m4s": b"segment",
+    }
+    # What was replaced or left out is gone from the storage as well.
+    assert len(objects(desk)) == 4
+    check(desk)
+
+
+def test_what_is_damaged_is_not_adopted(stored_desk: Desk) -> None:
+    desk = stored_desk
+    first = desk.claimed()
+    put(desk, first, whole=b"whole", gone=b"gone", short=b"short", other=b"other")
+    before = rows(desk, first)
+    storage = desk.running.rushes.storage
+    storage.delete([str(before["gone.txt"]["key"])])
+    storage.put(str(before["short.txt"]["key"]), b"sh")
+    damaged = {"gone.txt", "short.txt"}
+    if storage.local_path(str(before["other.txt"]["key"])) is not None:
+        storage.put(str(before["other.txt"]["key"]), b"OTHER")
+        damaged.add("other.txt")
+    desk.worker.release(first)
+    second = claim(desk)
+    adopted = desk.worker.adopt(second, sorted(before))
+    assert {each.name for each in adopted} == set(before) - damaged
+    assert set(rows(desk, second)) == set(before) - damaged
+    made = put(desk, second, gone=b"made again")
+    manifest = {each.name: each.sha256 for each in adopted} | made
+    assert complete(desk, second, manifest) == "completed"
+    files = desk.current_files()
+    assert files is not None
+    assert files["gone.txt"] == b"made again"
+
+
+def test_a_manifest_is_of_the_attempt_that_completes(desk: Desk) -> None:
+    first = desk.claimed()
+    manifest = put(desk, first, one=b"one")
+    desk.worker.release(first)
+    second = claim(desk)
+    assert complete(desk, second, manifest) == "manifest_mismatch"
+    assert desk.current_files() is None
+    desk.worker.adopt(second, ["one.txt"])
+    assert complete(desk, second, {}) == "manifest_mismatch"
+    assert complete(desk, second, manifest) == "completed"
+    assert desk.current_files() == {"one.txt": b"one"}
+
+
+def test_an_attempt_without_files_publishes_none_of_those_before(desk: Desk) -> None:
+    first = desk.claimed()
+    put(desk, first, one=b"one")
+    desk.worker.release(first)
+    second = claim(desk)
+    assert complete(desk, second, None) == "completed"
+    assert desk.current_files() is None
+    rushes = desk.running.rushes
+    assert rushes.db.run(media_store.abandon_versions) == 1
+
+
+def test_a_lost_claim_adopts_and_divides_nothing(desk: Desk) -> None:
+    first = desk.claimed()
+    put(desk, first, one=b"one")
+    rushes = desk.running.rushes
+    rushes.db.run(lambda tx: rushes.queue.release(tx, first))
+    second = claim(desk)
+    before = rows(desk, second)
+    with pytest.raises(errors.ClaimLost):
+        desk.worker.adopt(first, ["one.txt"])
+    with pytest.raises(errors.ClaimLost):
+        desk.worker.put_artifact(first, "one.txt", b"late")
+    assert rows(desk, second) == before
+    nobody = Claim(first.job_id, "clm_nobody")
+    with pytest.raises(errors.ClaimLost):
+        desk.worker.divide(nobody, [Part(kind="piece")])
+
+
+def test_a_claim_removes_files_of_its_own_only(stored_desk: Desk) -> None:
+    desk = stored_desk
+    first = desk.claimed()
+    put(desk, first, theirs=b"theirs", both=b"both")
+    desk.worker.release(first)
+    second = claim(desk)
+    desk.worker.adopt(second, ["both.txt"])
+    manifest = put(desk, second, mine=b"mine", kept=b"kept")
+    for _ in range(2):
+        desk.worker.discard(second, ["mine.txt", "both.txt", "theirs.txt", "never.txt"])
+    assert set(rows(desk, second)) == {"theirs.txt", "kept.txt"}
+    assert len(objects(desk)) == 2
+    assert complete(desk, second, manifest) == "manifest_mismatch"
+    assert complete(desk, second, {"kept.txt": manifest["kept.txt"]}) == "completed"
+    assert desk.current_files() == {"kept.txt": b"kept"}
+    with pytest.raises(errors.ClaimLost):
+        desk.worker.discard(second, ["kept.txt"])
+    assert desk.current_files() == {"kept.txt": b"kept"}
+
+
+def test_what_a_handler_discards_is_not_in_its_manifest(desk: Desk) -> None:
+    desk.enqueue()
+
+    def run(job: JobContext) -> None:
+        job.put("one.txt", b"one")
+        job.put("two.txt", b"two")
+        job.discard(["one.txt"])
+
+    Worker(desk.worker, {"demo": Handler(run)}, hello=HELLO).step()
+    assert desk.current_files() == {"two.txt": b"two"}
+
+
+def test_too_many_names_at_once_are_refused(desk: Desk) -> None:
+    held = desk.claimed()
+    with pytest.raises(errors.Invalid):
+        desk.worker.adopt(held, [f"{n}.txt" for n in range(501)])
+
+
+def test_a_published_version_is_never_touched(desk: Desk) -> None:
+    first = desk.claimed()
+    manifest = put(desk, first, one=b"one")
+    assert complete(desk, first, manifest) == "completed"
+    rushes = desk.running.rushes
+    new = NewJob(kind="demo", media_id=desk.media_id)
+    rushes.db.run(lambda tx: rushes.queue.enqueue(tx, new))
+    second = claim(desk)
+    assert desk.worker.artifacts(second) == []
+    assert list(desk.worker.adopt(second, ["one.txt"])) == []
+    put(desk, second, one=b"another")
+    assert desk.current_files() == {"one.txt": b"one"}
+    desk.worker.fail(second, "permanent", "corrupt", "")
+    rushes.db.run(media_store.abandon_versions)
+    assert desk.current_files() == {"one.txt": b"one"}
+    retried = rushes.db.run(lambda tx: rushes.queue.retry(tx, first.job_id)).id
+    third = claim(desk)
+    assert third.job_id == retried
+    assert desk.worker.artifacts(third) == []
+    check(desk)
+
+
+# Retries
+
+
+def test_a_retried_job_takes_over_what_the_failed_one_has_left(desk: Desk) -> None:
+    rushes = desk.running.rushes
+    first = desk.claimed()
+    put(desk, first, one=b"one")
+    desk.worker.fail(first, "permanent", "corrupt", "")
+    rushes.db.run(media_store.abandon_versions)
+    again = rushes.db.run(lambda tx: rushes.queue.retry(tx, first.job_id)).id
+    rushes.cancel(again)
+    last = rushes.db.run(lambda tx: rushes.queue.retry(tx, again)).id
+    second = claim(desk)
+    assert second.job_id == last
+    assert [each.name for each in desk.worker.artifacts(second)] == ["one.txt"]
+    [adopted] = desk.worker.adopt(second, ["one.txt"])
+    assert complete(desk, second, {"one.txt": adopted.sha256}) == "completed"
+    assert desk.current_files() == {"one.txt": b"one"}
+    check(desk)
+
+
+def test_what_is_being_purged_is_not_taken_over(desk: Desk) -> None:
+    rushes = desk.running.rushes
+    first = desk.claimed()
+    put(desk, first, one=b"one")
+    desk.worker.fail(first, "permanent", "corrupt", "")
+    planned = rushes.db.run(
+        lambda tx: purge.plan(tx, rushes.queue, grace_ms=-1000, cleanup_partial=True)
+    )
+    assert planned == 1
+    rushes.db.run(lambda tx: rushes.queue.retry(tx, first.job_id))
+    second = claim(desk)
+    assert desk.worker.artifacts(second) == []
+    manifest = put(desk, second, one=b"fresh")
+    assert complete(desk, second, manifest) == "completed"
+    assert desk.current_files() == {"one.txt": b"fresh"}
+
+
+def test_what_waits_for_a_retry_is_not_purged(desk: Desk) -> None:
+    rushes = desk.running.rushes
+    first = desk.claimed()
+    put(desk, first, one=b"one")
+    desk.worker.fail(first, "permanent", "corrupt", "")
+    rushes.db.run(lambda tx: rushes.queue.retry(tx, first.job_id))
+    plan = lambda tx: purge.plan(tx, rushes.queue, grace_ms=-1000, cleanup_partial=True)  # noqa: E731
+    assert rushes.db.run(plan) == 0
+    second = claim(desk)
+    assert [each.name for each in desk.worker.adopt(second, ["one.txt"])] == ["one.txt"]
+    assert rushes.db.run(plan) == 0
+
+
+# Parts
+
+
+def test_parts_build_the_version_of_their_job(stored_desk: Desk) -> None:
+    desk = stored_desk
+    whole = desk.claimed()
+    put(desk, whole, first=b"first")
+    parts = [Part(kind="piece", args={"n": n}) for n in range(2)]
+    assert desk.worker.divide(whole, parts, {"planned": 2}) == "blocked"
+    assert desk.worker.divide(whole, parts, {"planned": 2}) == "blocked"
+    assert desk.job(whole).state is State.BLOCKED
+    for n in range(2):
+        part = claim(desk)
+        assert desk.job(part).args == {"n": n}
+        made = put(desk, part, **{f"piece{n}": b"piece"})
+        assert complete(desk, part, {}) == "manifest_mismatch"
+        assert complete(desk, part, made) == "completed"
+        assert complete(desk, part, made) == "completed"
+        assert desk.current_files() is None
+    desk.worker.hello(HELLO)
+    [assignment] = desk.worker.claim(1)
+    assert (assignment.job_id, assignment.checkpoint) == (whole.job_id, {"planned": 2})
+    names = ["first.txt", "piece0.txt", "piece1.txt"]
+    adopted = desk.worker.adopt(assignment.claim, names)
+    manifest = {each.name: each.sha256 for each in adopted}
+    assert complete(desk, assignment.claim, manifest) == "completed"
+    assert desk.current_files() == {
+        "first.txt": b"first",
+        "piece0.txt": b"piece",
+        "piece1.txt": b"piece",
+    }
+    check(desk)
+
+
+def test_a_handler_divides_and_puts_together(desk: Desk) -> None:
+    job_id = desk.enqueue()
+
+    def whole(job: JobContext) -> dict[str, object]:
+        if job.checkpoint is None:
+            job.put("begin.txt", b"begin")
+            raise errors.Divided([Part(kind="piece")] * 3, checkpoint={"divided": True})
+        names = [each.name for each in job.artifacts()]
+        assert [each.name for each in job.adopt(names)] == names
+        job.put("end.txt", b"end")
+        return {"kind": "video", "duration": 12.5}
+
+    def piece(job: JobContext) -> None:
+        job.put(f"{job.job_id}.txt", b"piece")
+
+    worker = Worker(desk.worker, {"demo": Handler(whole), "piece": Handler(piece)}, hello=HELLO)
+    for _ in range(5):
+        assert worker.step() == 1
+    assert worker.step() == 0
+    rushes = desk.running.rushes
+    assert rushes.job(job_id).state is State.COMPLETED
+    assert [each["outcome"] for each in rushes.executions(job_id)] == ["divided", "succeeded"]
+    files = desk.current_files()
+    assert files is not None
+    assert sorted(files.values()) == [b"begin", b"end", b"piece", b"piece", b"piece"]
+    with rushes.db.read() as tx:
+        item = media_store.get(tx, desk.media_id)
+    assert item is not None
+    assert (item.kind, item.duration) == ("video", 12.5)
+    check(desk)
+
+
+def test_a_division_that_is_refused_fails_the_job(desk: Desk) -> None:
+    job_id = desk.enqueue()
+
+    def whole(job: JobContext) -> None:
+        raise errors.Divided([Part(kind="Not A Kind")])
+
+    Worker(desk.worker, {"demo": Handler(whole)}, hello=HELLO).step()
+    job = desk.running.rushes.job(job_id)
+    assert (job.state, job.error_code) == (State.FAILED, "bad_division")
+
+
+def test_parts_of_a_job_that_was_retried_write_nothing_any_more(desk: Desk) -> None:
+    """One part failed, the other has not heard of it, and the retry has taken the version over."""
+    rushes = desk.running.rushes
+    whole = desk.claimed()
+    desk.worker.divide(whole, [Part(kind="piece")] * 2, None)
+    late, failing = claim(desk), claim(desk)
+    put(desk, late, early=b"early")
+    desk.worker.fail(failing, "permanent", "corrupt", "")
+    assert desk.worker.heartbeat([late]).beats[late.claim_id].cancel
+    rushes.db.run(lambda tx: rushes.queue.retry(tx, whole.job_id))
+    retry = claim(desk)
+    [adopted] = desk.worker.adopt(retry, ["early.txt"])
+    with pytest.raises(errors.ClaimLost):
+        put(desk, late, early=b"late")
+    with pytest.raises(errors.ClaimLost):
+        put(desk, late, more=b"late")
+    assert complete(desk, retry, {"early.txt": adopted.sha256}) == "completed"
+    assert desk.current_files() == {"early.txt": b"early"}
+    assert desk.worker.release(late) == "canceled"
+    check(desk)
+
+
+def test_the_job_shows_how_far_its_parts_are(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rushes.dispatch.FOLLOW_SECONDS", 0.0)
+    whole = desk.claimed()
+    detail = {
+        "renditions": [
+            {"name": "720p", "status": "pending", "segments_total": 4, "segments_completed": 0},
+            {"name": "1080p", "status": "skipped"},
+        ],
+        "audio": [{"name": "audio", "segments_total": 2, "segments_completed": 0}],
+    }
+    desk.worker.progress([Progress(claim=whole, progress=0.15, stage="transcode", detail=detail)])
+    desk.worker.divide(whole, [Part(kind="piece")] * 2, None)
+    part = claim(desk)
+    for n in range(2):
+        desk.worker.put_artifact(part, f"720p/seg_{n:05d}.m4s", b"x", 4.0)
+        desk.worker.put_artifact(part, f"audio/seg_{n:05d}.m4s", b"x", 4.0)
+    desk.worker.progress([Progress(claim=part, progress=0.5)])
+    job = desk.job(whole)
+    assert job.progress == pytest.approx(0.15 + 0.8 * 0.25)
+    assert job.detail["renditions"] == [
+        {
+            "name": "720p",
+            "status": "in_progress",
+            "segments_total": 4,
+            "segments_completed": 2,
+            "progress": 0.5,
+        },
+        {"name": "1080p", "status": "skipped"},
+    ]
+    assert job.detail["audio"][0]["segments_completed"] == 2
+    with desk.running.rushes.db.read() as tx:
+        told = tx.all(
+            "SELECT type, progress FROM events WHERE job_id = :id ORDER BY seq", id=whole.job_id
+        )
+    assert told[-1] == {"type": "demo.progress", "progress": job.progress}
+    manifest = {each.name: each.sha256 for each in desk.worker.artifacts(part)}
+    assert complete(desk, part, manifest) == "completed"
+    assert desk.job(whole).progress == pytest.approx(0.15 + 0.8 * 0.5)
+    check(desk)
+
+
+def test_progress_of_parts_is_told_at_most_once_a_second(desk: Desk) -> None:
+    whole = desk.claimed()
+    desk.worker.divide(whole, [Part(kind="piece")], None)
+    part = claim(desk)
+    for n in range(5):
+        desk.worker.progress([Progress(claim=part, progress=n / 10)])
+    with desk.running.rushes.db.read() as tx:
+        told = tx.all(
+            "SELECT type FROM events WHERE job_id = :id AND type = 'demo.progress'",
+            id=whole.job_id,
+        )
+    assert len(told) == 1
+
+
+# Another media's source
+
+
+def other_media(desk: Desk, user_id: str = "") -> str:
+    rushes = desk.running.rushes
+    key = f"sources/{ids.new('upl')}"
+    rushes.storage.put(key, b"overlay")
+    new = NewMedia(
+        user_id=user_id,
+        title="Face",
+        file_name="face.webm",
+        size_bytes=7,
+        sha256=digest(b"overlay"),
+        source_key=key,
+    )
+    media_id = ids.new("med")
+
+    def add(tx: Tx) -> None:
+        media_store.insert(tx, media_id, new, media_id)
+
+    rushes.db.run(add)
+    return media_id
+
+
+def test_the_source_of_an_overlay_is_for_the_job_that_names_it(stored_desk: Desk) -> None:
+    desk = stored_desk
+    face, stranger = other_media(desk), other_media(desk)
+    foreign = other_media(desk, "usr_other")
+    desk.enqueue(args={"edit": {"overlay": {"media_id": face}}})
+    held = claim(desk)
+    source = desk.worker.source(held, face)
+    assert (source.size_bytes, source.sha256) == (7, digest(b"overlay"))
+    assert b"".join(desk.worker.read_source(held, 4, face)) == b"lay"
+    assert desk.worker.source(held, desk.media_id).size_bytes == len(SOURCE)
+    for other in (stranger, foreign, "med_nothing"):
+        with pytest.raises(errors.NotFound):
+            desk.worker.source(held, other)
+        with pytest.raises(errors.NotFound):
+            list(desk.worker.read_source(held, 0, other))
+
+
+def test_somebody_elses_media_is_no_source_even_if_the_job_names_it(desk: Desk) -> None:
+    foreign = other_media(desk, "usr_other")
+    desk.enqueue(args={"edit": {"overlay": {"media_id": foreign}}})
+    held = claim(desk)
+    with pytest.raises(errors.NotFound):
+        desk.worker.source(held, foreign)
+    rushes = desk.running.rushes
+    face = other_media(desk)
+    desk.enqueue(args={"edit": {"overlay": {"media_id": face}}})
+    held = claim(desk)
+    rushes.db.run(lambda tx: library.delete(tx, rushes.queue, face))
+    with pytest.raises(errors.NotFound):
+        desk.worker.source(held, face)
+
+
+def test_a_part_gets_the_overlay_of_its_job_and_no_other(desk: Desk) -> None:
+    face, stranger = other_media(desk), other_media(desk)
+    desk.enqueue(args={"edit": {"overlay": {"media_id": face}}})
+    parts = [Part(kind="piece", args={"edit": {"overlay": {"media_id": stranger}}})]
+    desk.worker.divide(claim(desk), parts, None)
+    part = claim(desk)
+    assert desk.worker.source(part, face).size_bytes == 7
+    with pytest.raises(errors.NotFound):
+        desk.worker.source(part, stranger)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, [], "video", {"kind": 7, "duration": "long"}, {"duration": -1.0}, {"duration": 10**15}],
+)
+def test_facts_that_are_none_are_ignored(desk: Desk, result: object) -> None:
+    held = desk.claimed()
+    assert complete(desk, held, put(desk, held, one=b"one"), result) == "completed"
+    with desk.running.rushes.db.read() as tx:
+        item = media_store.get(tx, desk.media_id)
+    assert item is not None
+    assert (item.kind, item.duration) == (None, None)
+
+
+def made_by(desk: Desk, kind: str, args: dict[str, object]) -> Callable[[], str | None]:
+    """Complete such a job on the media; answers how to read what is kept of its edit."""
+    rushes = desk.running.rushes
+    new = NewJob(kind=kind, media_id=desk.media_id, args=args)
+    rushes.db.run(lambda tx: rushes.queue.enqueue(tx, new))
+    desk.worker.hello(Hello(kinds=[kind]))
+    [assignment] = desk.worker.claim(1)
+    held = assignment.claim
+    assert complete(desk, held, put(desk, held, one=b"one")) == "completed"
+
+    def edit() -> str | None:
+        with rushes.db.read() as tx:
+            row = tx.one("SELECT edit FROM media WHERE id = :id", id=desk.media_id)
+        assert row is not None
+        return row["edit"]  # type: ignore[no-any-return]
+
+    return edit
+
+
+def test_an_edit_is_kept_with_the_version_it_made(desk: Desk) -> None:
+    complete(desk, desk.claimed(), None)
+    edit = made_by(desk, "trim", {"edit": {"start": 2.0, "end": 5.0}})
+    assert edit() == '{"end":5.0,"start":2.0}'
+    made_by(desk, "transcode", {})
+    assert edit() == '{"end":5.0,"start":2.0}'
+    made_by(desk, "trim", {})
+    assert edit() is None
+
+
+# Files that are under way meanwhile
+
+
+def slowly(content: bytes, meanwhile: Callable[[], object]) -> Iterator[bytes]:
+    meanwhile()
+    yield content
+
+
+def test_a_slow_copy_does_not_replace_what_the_same_claim_has_put(desk: Desk) -> None:
+    held = desk.claimed()
+    late = slowly(b"late", lambda: put(desk, held, one=b"right"))
+    dispatch = desk.running.rushes.dispatch
+    with pytest.raises(errors.AlreadyExists):
+        dispatch.put_artifact(held, "one.txt", late, digest(b"late"))
+    assert rows(desk, held)["one.txt"]["sha256"] == digest(b"right")
+    assert len(objects(desk)) == 1
+
+
+def test_a_slow_file_of_a_part_does_not_reach_a_version_that_was_taken_over(desk: Desk) -> None:
+    rushes = desk.running.rushes
+    whole = desk.claimed()
+    desk.worker.divide(whole, [Part(kind="piece")] * 2, None)
+    late, failing = claim(desk), claim(desk)
+    put(desk, late, one=b"right")
+    retried: list[Claim] = []
+
+    def take_over() -> None:
+        desk.worker.fail(failing, "permanent", "corrupt", "")
+        rushes.db.run(lambda tx: rushes.queue.retry(tx, whole.job_id))
+        retried.append(claim(desk))
+        assert len(desk.worker.adopt(retried[0], ["one.txt"])) == 1
+
+    content = slowly(b"late", take_over)
+    with pytest.raises(errors.ClaimLost):
+        rushes.dispatch.put_artifact(late, "two.txt", content, digest(b"late"))
+    assert set(rows(desk, retried[0])) == {"one.txt"}
+    assert len(objects(desk)) == 1
