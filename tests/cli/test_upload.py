@@ -86,6 +86,7 @@ def test_a_file_arrives_as_it_is_and_its_media_is_told(
 
 def test_wishes_go_along(at: Shell, server: Running, clips: Path) -> None:
     film = make(clips / "a.mp4")
+    at.text("profiles", "set", "small", '{"crf": 30}')
     at.text(
         *("upload", film, "--title", "Zoë’s day", "--profile", "small"),
         *("--language", "pt-BR", "--diarize"),
@@ -93,7 +94,8 @@ def test_wishes_go_along(at: Shell, server: Running, clips: Path) -> None:
     [media] = media_of(server)
     jobs = {job["kind"]: job["args"] for job in media["jobs"]}
     assert media["title"] == "Zoë’s day"
-    assert jobs["transcode"] == {"profile": "small"}
+    assert jobs["transcode"]["profile"] == "small"
+    assert jobs["transcode"]["settings"]["crf"] == 30
     assert jobs["transcribe"] == {"language": "pt-BR", "diarize": True}
     at.text("upload", make(clips / "b.mp4"), "--no-transcribe")
     assert [job["kind"] for job in media_of(server)[0]["jobs"]] == ["transcode"]

@@ -10,29 +10,46 @@ from rushes import errors
 from rushes.media import media, pipeline
 from rushes.media.media import Options
 
+SETTINGS = {"crf": 20}
+
 
 def test_a_new_media_is_encoded_and_transcribed_at_the_same_time() -> None:
     options = Options(profile="small", language="de", diarize=True)
-    transcode, transcribe = pipeline.first_jobs("med_1", "usr_1", options)
-    assert (transcode.kind, transcode.args) == ("transcode", {"profile": "small"})
+    transcode, transcribe = pipeline.first_jobs("med_1", "usr_1", options, "small", SETTINGS)
+    assert (transcode.kind, transcode.args) == (
+        "transcode",
+        {"profile": "small", "settings": SETTINGS},
+    )
     assert (transcribe.kind, transcribe.args) == ("transcribe", {"language": "de", "diarize": True})
     assert {transcode.parent_id, transcribe.parent_id} == {None}
     assert transcode.dedupe_key != transcribe.dedupe_key
 
 
 def test_whoever_wants_no_transcript_gets_none() -> None:
-    jobs = pipeline.first_jobs("med_1", "usr_1", Options(transcribe=False))
+    options = Options(transcribe=False)
+    jobs = pipeline.first_jobs("med_1", "usr_1", options, "default", SETTINGS)
     assert [job.kind for job in jobs] == ["transcode"]
 
 
+def test_one_version_of_a_media_is_made_at_a_time_whatever_for() -> None:
+    jobs = [pipeline.version(kind, "med_1", "usr_1", {}) for kind in pipeline.MAKES_VERSION]
+    assert len({job.dedupe_key for job in jobs}) == 1
+    assert jobs[0].dedupe_key != pipeline.version("trim", "med_2", "usr_1", {}).dedupe_key
+
+
 @pytest.mark.parametrize(
-    ("kind", "leads_to"),
-    [("trim", ["transcribe"]), ("composite", ["transcribe"]), ("transcode", []), ("demo", [])],
+    ("kind", "args", "renews"),
+    [
+        ("trim", {}, True),
+        ("composite", {}, True),
+        ("transcode", {}, False),
+        ("transcode", {"drop_transcript": True}, True),
+        ("span", {"drop_transcript": True}, False),
+        ("demo", {}, False),
+    ],
 )
-def test_other_sound_is_transcribed_again(kind: str, leads_to: list[str]) -> None:
-    jobs = pipeline.follow_ups(kind, "med_1", "usr_1")
-    assert [job.kind for job in jobs] == leads_to
-    assert pipeline.follow_ups(kind, None, "usr_1") == []
+def test_other_sound_is_transcribed_again(kind: str, args: dict[str, bool], renews: bool) -> None:
+    assert pipeline.renews_transcript(kind, args) is renews
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,7 @@ class Props:
             "user_id": self._user,
             "worker_id}/keys/{prefix": self._key,
             "worker_id": lambda route, owner: self._cast.ids["idle worker"],
+            "name": self._profile,
         }
 
     def _options(self, key: str, owner: str) -> dict[str, Any]:
@@ -210,6 +211,8 @@ class Props:
             "PATCH /media/{media_id}": {"title": "Renamed"},
             "POST /media/{media_id}/retranscode": {},
             "POST /media/{media_id}/retranscribe": {"language": "en"},
+            "POST /media/{media_id}/trim": {"start": 1},
+            "PUT /profiles/{name}": {"crf": 20},
             "POST /jobs/actions": {
                 "action": "cancel",
                 "filter": {"kind": "none-like-this"},
@@ -227,6 +230,10 @@ class Props:
             return {"files": FORM}
         if key == "POST /transcriptions":
             return {"json": {"media_id": self._media(None, owner)}}
+        if key == "POST /media/{media_id}/composite":
+            return {"json": {"overlay_media_id": self.media(owner)}}
+        if key == "POST /profiles":
+            return {"json": {"name": self._name()}}
         if key == "POST /users":
             return {"json": {"name": self._name()}}
         if key == "POST /session/link":
@@ -246,7 +253,14 @@ class Props:
         return answer.json()
 
     def _media(self, route: Route | None, owner: str) -> str:
-        return self.published(owner) if _plays(route) else self.media(owner)
+        if _plays(route):
+            return self.published(owner)
+        media_id = self.media(owner)
+        if route is not None and route.path.endswith(("/trim", "/composite")):
+            # One version is made at a time.
+            for job in self._running.rushes.jobs(media_id=media_id, kind="transcode"):
+                self._running.rushes.cancel(job.id)
+        return media_id
 
     def media(self, owner: str) -> str:
         return library.add(self._running, self._cast.ids[owner])
@@ -284,6 +298,9 @@ class Props:
 
     def _user(self, route: Route, owner: str) -> str:
         return str(self._admin("POST", "/users", json={"name": self._name()})["id"])
+
+    def _profile(self, route: Route, owner: str) -> str:
+        return str(self._admin("POST", "/profiles", json={"name": self._name()})["name"])
 
     def _key(self, route: Route, owner: str) -> str:
         worker_id = self._cast.ids["idle worker"]
@@ -378,6 +395,9 @@ class Props:
             "complete": {**held, "result": {"ok": True}},
             "fail": {**held, "message": "no luck"},
             "release": held,
+            "divide": {**held, "parts": [{"kind": "part"}]},
+            "adopt": {"names": ["a.txt"]},
+            "discard": {"names": ["a.txt"]},
             "logs": {**held, "lines": ["hello"]},
             "presign": {"name": "a.txt"},
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from running import Running
@@ -13,7 +14,7 @@ from rushes.jobs.job import NewJob
 from rushes.jobs.queue import Claimant
 from rushes.media import library
 from rushes.media.media import NewMedia
-from rushes.protocol import Claim, Completion, Hello
+from rushes.protocol import Claim, Completion, Hello, Progress
 
 SOURCE = b"the source itself"
 
@@ -58,18 +59,37 @@ def claim(running: Running, kind: str) -> Claim:
     return assignment.claim
 
 
-def publish(running: Running, media_id: str, files: dict[str, bytes]) -> Claim:
+def publish(
+    running: Running, media_id: str, files: Mapping[str, bytes], result: Any = None
+) -> Claim:
     """Run the media's transcode job (or a new one) to its end with these files."""
     rushes = running.rushes
     live = [job for job in rushes.jobs(media_id=media_id, kind="transcode") if not _ended(job)]
     if not live:
         enqueue(running, "", "transcode", media_id=media_id)
     held = claim(running, "transcode")
-    for name, content in files.items():
-        sha256 = hashlib.sha256(content).hexdigest()
-        rushes.dispatch.put_artifact(held, name, content, sha256)
-    rushes.dispatch.complete(Completion(held))
+    put(running, held, files)
+    finish(running, held, result)
     return held
+
+
+def put(running: Running, held: Claim, files: Mapping[str, bytes | tuple[bytes, float]]) -> None:
+    """Files of the version that a claim builds; segments with the seconds they play."""
+    for name, given in files.items():
+        content, seconds = given if isinstance(given, tuple) else (given, None)
+        sha256 = hashlib.sha256(content).hexdigest()
+        more: dict[str, Any] = {} if seconds is None else {"seconds": seconds}
+        running.rushes.dispatch.put_artifact(held, name, content, sha256, **more)
+
+
+def tell(running: Running, held: Claim, progress: float, detail: Any) -> None:
+    """As a worker reports how far it is."""
+    report = Progress(claim=held, progress=progress, stage="transcode", detail=detail)
+    running.rushes.dispatch.progress([report])
+
+
+def finish(running: Running, held: Claim, result: Any = None) -> None:
+    running.rushes.dispatch.complete(Completion(held, result))
 
 
 def _ended(job: Any) -> bool:

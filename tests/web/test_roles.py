@@ -167,6 +167,9 @@ def kept_call(cast: Cast, route: Route) -> Call:
 
 
 def names_something(route: Route) -> bool:
+    """Of a user's own; profiles are everybody's."""
+    if "/profiles/" in route.path:
+        return False
     return "{" in route.path or route.key == "POST /transcriptions"
 
 

@@ -9,7 +9,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import aiotus
 import pytest
 from tusclient import client as tuspy
 
+import npm
 from running import ADMIN_TOKEN, Process, Running, clean_environment
 
 MIB = 2**20
@@ -174,24 +174,8 @@ def test_aiotus_uploads_parts_side_by_side(server: Running, film: Path, tmp_path
 
 @pytest.fixture(scope="session")
 def javascript() -> Path:
-    """The script with its packages, in a directory that the next run finds again."""
-    if not (shutil.which("node") and shutil.which("npm")):
-        pytest.skip("Node is not installed")
-    lock = (SCRIPT / "package-lock.json").read_bytes()
-    kept = Path(tempfile.gettempdir()) / f"rushes-tus-js-{hashlib.sha256(lock).hexdigest()[:16]}"
-    if not kept.exists():
-        made = Path(tempfile.mkdtemp(prefix="rushes-tus-js-"))
-        shutil.copytree(SCRIPT, made, dirs_exist_ok=True)
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-        installed = subprocess.run(command, cwd=made, capture_output=True, timeout=CLIENT_SECONDS)
-        if installed.returncode:
-            shutil.rmtree(made)
-            pytest.skip("npm could not fetch tus-js-client")
-        try:
-            made.rename(kept)
-        except OSError:
-            # A neighbour was quicker.
-            shutil.rmtree(made)
+    """The script with its packages."""
+    kept = npm.installed(SCRIPT)
     shutil.copy(SCRIPT / "upload.mjs", kept)
     return kept
 

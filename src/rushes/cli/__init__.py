@@ -24,7 +24,9 @@ EXIT_CODES = (
 )
 COMMANDS = {
     "upload": ("run", "Send files to a server; goes on where it was when it is run again."),
-    "media": ("app", "List, look at, share and remove media."),
+    "process": ("run", "Make files streamable here, without a server; resumes when run again."),
+    "media": ("app", "List, look at, share, change and remove media."),
+    "profiles": ("app", "List, set and remove what videos are made into."),
     "jobs": ("app", "List, explain, follow, cancel and retry jobs."),
     "serve": ("run", "Run the server with its workers."),
     "worker": ("run", "Work for a server, on this machine or any other."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import cyclopts
@@ -12,7 +13,9 @@ from rushes.cli import client, output
 if TYPE_CHECKING:
     from rushes.cli.api import Document
 
-app = cyclopts.App(name="media", help="List, look at, share and remove media.", help_epilogue="")
+app = cyclopts.App(
+    name="media", help="List, look at, share, change and remove media.", help_epilogue=""
+)
 
 Id = Annotated[str, cyclopts.Parameter(help="The media's id, such as med_0198a3….")]
 Status = Annotated[
@@ -26,6 +29,23 @@ Limit = Annotated[
     int,
     cyclopts.Parameter(
         validator=cyclopts.validators.Number(gte=1, lte=1000), help="How many at most."
+    ),
+]
+Profile = Annotated[
+    str | None,
+    cyclopts.Parameter(help="The profile to transcode with; without, the one it was made with."),
+]
+Qualities = Annotated[
+    list[str] | None,
+    cyclopts.Parameter(name="--quality", negative="", help="Only this one, such as 720p; repeat."),
+]
+DropTranscript = Annotated[
+    bool, output.FLAG, cyclopts.Parameter(help="Transcribe again when the version is there.")
+]
+Position = Annotated[
+    str,
+    cyclopts.Parameter(
+        help="bottom-right, bottom-left, top-right, top-left, or X,Y as shares such as 0.1,0.5."
     ),
 ]
 JOB_COLUMNS = ("id", "kind", "state", "stage", "progress", "worker_name")
@@ -105,6 +125,95 @@ def unshare(id: Id, /, *, json: output.Json = False) -> None:
         print(f"{id} is not shared any more")
 
 
+@app.command
+def retranscode(
+    id: Id,
+    /,
+    *,
+    profile: Profile = None,
+    quality: Qualities = None,
+    drop_transcript: DropTranscript = False,
+    json: output.Json = False,
+) -> None:
+    """Make a new version; the old one plays until it is there."""
+    body = {"profile": profile, "qualities": quality, "drop_transcript": drop_transcript}
+    _order(id, "retranscode", body, json)
+
+
+@app.command
+def trim(
+    id: Id,
+    /,
+    *,
+    start: Annotated[str, cyclopts.Parameter(help="What to begin with: 12.5 or 1:02:03.")] = "0",
+    end: Annotated[str | None, cyclopts.Parameter(help="What to end with; the end if not.")] = None,
+    reset: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Undo all edits.")] = False,
+    json: output.Json = False,
+) -> None:
+    """Cut off the beginning or the end of what is seen now."""
+    if reset and (end is not None or start != "0"):
+        raise errors.Invalid("--reset undoes all edits: it goes with neither --start nor --end")
+    body = {
+        "start": _seconds("--start", start),
+        "end": None if end is None else _seconds("--end", end),
+        "reset": reset,
+    }
+    _order(id, "trim", body, json)
+
+
+@app.command
+def composite(
+    id: Id,
+    overlay: Annotated[str, cyclopts.Parameter(help="The id of the video to lay over it.")],
+    /,
+    *,
+    position: Position = "bottom-right",
+    size: Annotated[float, cyclopts.Parameter(help="Its share of the width.")] = 0.25,
+    sound: Annotated[
+        Literal["main", "overlay", "both"], cyclopts.Parameter(help="Whose sound is heard.")
+    ] = "main",
+    json: output.Json = False,
+) -> None:
+    """Lay another video over this one, such as a webcam's."""
+    body = {
+        "overlay_media_id": overlay,
+        "position": _position(position),
+        "size": size,
+        "sound": sound,
+    }
+    _order(id, "composite", body, json)
+
+
+def _order(id: str, what: str, body: Document, json: bool) -> None:
+    with client.connect() as api:
+        job = api.post(f"/media/{id}/{what}", body)
+    if json:
+        output.print_json(job)
+    else:
+        print(f"{job['id']} {job['state']}, to {job['kind']} {id}")
+
+
+def _seconds(name: str, text: str) -> float:
+    """Seconds, or as players show it."""
+    try:
+        parts = [float(part) for part in text.split(":")]
+    except ValueError:
+        parts = []
+    if not 1 <= len(parts) <= 3 or not all(0 <= part < math.inf for part in parts):
+        raise errors.BadField(name, f"must be a time such as 12.5 or 1:02:03, not {text!r}")
+    return sum(part * 60.0**power for power, part in enumerate(reversed(parts)))
+
+
+def _position(text: str) -> str | dict[str, float]:
+    x, comma, y = text.partition(",")
+    if not comma:
+        return text
+    try:
+        return {"x": float(x), "y": float(y)}
+    except ValueError:
+        raise errors.BadField("--position", f"must be like 0.1,0.5, not {text!r}") from None
+
+
 def _row(media: Document) -> tuple[str, ...]:
     return (
         media["id"],
@@ -125,6 +234,8 @@ def _pairs(media: Document) -> dict[str, str]:
         "transcript": media["transcript_status"],
         "error": media["error"] or "",
         "length": output.length(media["duration"]),
+        "picture": f"{media['width']}×{media['height']}" if media["width"] else "",
+        "edit": output.text(media["edit"]),
         "size": output.size(media["size_bytes"]),
         "file": media["file_name"],
         "created": output.when(media["created_at"]),

@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from rushes import errors
+from rushes.media import edit as edits
+from rushes.media.edit import Edit
 
 TITLE_LIMIT = 300
 # What an attempt may write, and how it is served; a worker's own word about types is not asked.
@@ -93,6 +95,7 @@ class Media:
     duration: float | None
     share_token: str | None
     current_version_id: str | None
+    edit: Edit
     created_at: int
     updated_at: int | None
     status: Status
@@ -101,6 +104,7 @@ class Media:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Media:
         values = {name: row[name] for name in cls.__dataclass_fields__}
+        values["edit"] = edits.decode(values["edit"])
         values["status"] = Status(values["status"])
         values["transcript_status"] = TranscriptStatus(values["transcript_status"])
         return cls(**values)

@@ -9,48 +9,61 @@ from rushes.jobs.job import NewJob
 from rushes.media.media import Options
 
 TRANSCODE = "transcode"
+TRIM = "trim"
+COMPOSITE = "composite"
+SPAN = "span"
 TRANSCRIBE = "transcribe"
 PURGE = "purge"
 WEBHOOK = "webhook"
-# Kinds whose work does not make the media any more or less ready to watch.
-BESIDE = (TRANSCRIBE, PURGE, WEBHOOK)
+# Kinds whose work does not make the media any more or less ready to watch. A span is part of a
+# job that does.
+BESIDE = (TRANSCRIBE, PURGE, WEBHOOK, SPAN)
 # Kinds that make a new version with other sound, after which the transcript is made again.
-CHANGES_SOUND = ("trim", "composite")
+CHANGES_SOUND = (TRIM, COMPOSITE)
+MAKES_VERSION = (TRANSCODE, TRIM, COMPOSITE)
 
 
-def first_jobs(media_id: str, user_id: str, options: Options) -> list[NewJob]:
+def first_jobs(
+    media_id: str, user_id: str, options: Options, profile: str, settings: Mapping[str, Any]
+) -> list[NewJob]:
     """Encoding and transcription need only the source, so neither waits for the other."""
-    jobs = [transcode(media_id, user_id, {"profile": options.profile})]
+    args = {"profile": profile, "settings": settings}
+    jobs = [version(TRANSCODE, media_id, user_id, args)]
     if options.transcribe:
         wishes = {"language": options.language, "diarize": options.diarize}
         jobs.append(transcribe(media_id, user_id, wishes))
     return jobs
 
 
-def transcode(media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
-    return _on_media(TRANSCODE, media_id, user_id, args)
+def version(kind: str, media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
+    """At most one new version of a media is under way, whatever it is made for."""
+    return _on_media(kind, media_id, user_id, args, f"{TRANSCODE}:{media_id}")
 
 
-def transcribe(media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
-    return _on_media(TRANSCRIBE, media_id, user_id, args)
+def transcribe(
+    media_id: str, user_id: str, args: Mapping[str, Any], *, of: str | None = None
+) -> NewJob:
+    """At most one is under way for a media; `of` tells a new sound from the one before, which may
+    still be listened to."""
+    key = f"{TRANSCRIBE}:{media_id}" + (f":{of}" if of else "")
+    return _on_media(TRANSCRIBE, media_id, user_id, args, key)
 
 
-def _on_media(kind: str, media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
-    """At most one of a kind is under way for a media."""
+def _on_media(
+    kind: str, media_id: str, user_id: str, args: Mapping[str, Any], dedupe_key: str
+) -> NewJob:
     return NewJob(
         kind=kind,
         media_id=media_id,
         user_id=user_id,
         args={name: value for name, value in args.items() if value is not None},
-        dedupe_key=f"{kind}:{media_id}",
+        dedupe_key=dedupe_key,
     )
 
 
-def follow_ups(kind: str, media_id: str | None, user_id: str) -> list[NewJob]:
-    """What a job that has just completed leads to."""
-    if media_id is not None and kind in CHANGES_SOUND:
-        return [transcribe(media_id, user_id, {})]
-    return []
+def renews_transcript(kind: str, args: Mapping[str, Any]) -> bool:
+    """Whether the transcript there is counts no more once such a job has completed."""
+    return kind in CHANGES_SOUND or (kind == TRANSCODE and bool(args.get("drop_transcript")))
 
 
 def purge(what: str, id: str) -> NewJob:

@@ -13,7 +13,7 @@ import msgspec
 from rushes import errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs.queue import Queue
-from rushes.media import library, sniff, upload, upload_store
+from rushes.media import library, profiles, sniff, upload, upload_store
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
 from rushes.media.storage import Storage
@@ -66,7 +66,7 @@ def create(
 ) -> Upload:
     check_size(limits, length_bytes or 0)
     if concat is None:
-        upload.wishes_of(metadata)
+        _check_wishes(tx, metadata)
     created = _insert(tx, limits, user_id, length_bytes, metadata, concat=concat)
     check_quota(tx, limits, user_id)
     return created
@@ -89,7 +89,7 @@ def create_final(
         raise errors.WrongState("a partial upload is not finished yet")
     length_bytes = sum(each.offset_bytes for each in partials)
     check_size(limits, length_bytes)
-    upload.wishes_of(metadata)
+    _check_wishes(tx, metadata)
     final = _insert(
         tx,
         limits,
@@ -126,6 +126,10 @@ def _insert(
         writer=writer,
     )
     return upload_store.insert(tx, new, limits.lasts_ms)
+
+
+def _check_wishes(tx: Tx, metadata: Metadata) -> None:
+    profiles.resolve(tx, upload.wishes_of(metadata).options.profile)
 
 
 def check_size(limits: Limits, size_bytes: int) -> None:
@@ -271,7 +275,7 @@ def finish(
     """The media with its first jobs, and the upload's end, in the caller's transaction."""
     media_id = None
     if item.concat is not Concat.PARTIAL:
-        wishes = wishes or upload.wishes_of(upload.decode_metadata(item.metadata))
+        wishes = wishes or _accepted_wishes(tx, item)
         media_id = library.add(tx, queue, _media(item, received, wishes))
     finished = upload_store.finish(
         tx,
@@ -289,6 +293,15 @@ def finish(
     elif item.length_bytes is None:
         check_quota(tx, limits, item.user_id)
     return finished
+
+
+def _accepted_wishes(tx: Tx, item: Upload) -> Wishes:
+    """They were right when the upload began. A profile that was removed since must not cost
+    anybody an upload that has arrived whole."""
+    wishes = upload.wishes_of(upload.decode_metadata(item.metadata))
+    if profiles.get(tx, wishes.options.profile or profiles.DEFAULT) is None:
+        return replace(wishes, options=replace(wishes.options, profile=None))
+    return wishes
 
 
 def _media(item: Upload, received: Received, wishes: Wishes) -> NewMedia:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rushes.media.edit import Corner, Sound
+
 T = TypeVar("T")
 
 # Deeper than anything we or a handler would say, and nothing on the way to a reader minds.
@@ -113,6 +115,7 @@ class Job(BaseModel):
     claimed_at: Time
     claim_expires_at: Time
     cancel_requested_at: Time
+    divided_at: Time = Field(None, description="Since when its parts are being worked on.")
 
 
 class Execution(BaseModel):
@@ -125,6 +128,32 @@ class Execution(BaseModel):
     outcome: str | None
     error_code: str | None
     error: str | None
+
+
+class Point(BaseModel):
+    """The upper left corner, as shares of the picture's width and height."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    x: float = Field(ge=0, lt=1, allow_inf_nan=False)
+    y: float = Field(ge=0, lt=1, allow_inf_nan=False)
+
+
+class Overlay(BaseModel):
+    """Another media's picture in this one."""
+
+    media_id: str
+    position: Corner | Point
+    size: float = Field(description="Its share of the width.")
+    sound: Sound
+
+
+class Edit(BaseModel):
+    """What was changed about the source; in its seconds."""
+
+    start: float
+    end: float | None = Field(description="None: to the end.")
+    overlay: Overlay | None = None
 
 
 class Media(BaseModel):
@@ -148,6 +177,9 @@ class Media(BaseModel):
     thumbnail_url: str | None
     share_url: str | None
     error: str | None
+    width: int | None = None
+    height: int | None = None
+    edit: Edit | None = Field(None, description="What was cut and laid over, if anything was.")
     duplicate_of: list[str] = Field([], description="Other media of yours with the same bytes.")
 
 
@@ -160,6 +192,31 @@ class SharedMedia(BaseModel):
     duration: float | None
     stream_url: str | None
     thumbnail_url: str | None
+
+
+class Rung(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    height: int = Field(ge=64, le=4320, description="The short side of the picture.")
+    bitrate: int = Field(ge=50, le=200_000, description="At most, in kbit/s, up to 30 fps.")
+
+
+class Profile(BaseModel):
+    """What is made of a source."""
+
+    name: str
+    ladder: list[Rung]
+    codecs: list[str]
+    preset: str
+    crf: int
+    segment_seconds: float
+    audio_bitrate: int
+    original: bool = Field(description="Show at once what browsers play already.")
+    encoder: str
+    divide_after: float = Field(description="Longer videos are encoded in spans; in seconds.")
+    span_seconds: float
+    created_at: Time
+    updated_at: Time
 
 
 class Key(BaseModel):

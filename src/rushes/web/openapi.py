@@ -6,6 +6,7 @@ python -m rushes.web.openapi > docs/openapi.json
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -56,7 +57,13 @@ def _operations(made: dict[str, Any]) -> Iterator[tuple[str, str, Operation]]:
 
 
 def _complete(path: str, operation: Operation, role: str) -> None:
-    """Errors that all routes of a kind share, and answers without a body."""
+    """Parameters that a route does not look at, errors that all routes of a kind share, and
+    answers without a body."""
+    given = operation.setdefault("parameters", [])
+    for name in re.findall(r"{(\w+)}", path):
+        if not any(each["name"] == name for each in given):
+            schema = {"type": "string"}
+            given.append({"name": name, "in": "path", "required": True, "schema": schema})
     statuses = [*BY_ROLE[role], *ALWAYS]
     if "requestBody" in operation:
         statuses += WITH_BODY
@@ -122,8 +129,10 @@ SUMMARIES = {
     "POST /api/v1/media/{media_id}/share": "Share a media by a link",
     "DELETE /api/v1/media/{media_id}/share": "Stop sharing a media",
     "POST /api/v1/media/{media_id}/retranscode": "Make a new version",
+    "POST /api/v1/media/{media_id}/trim": "Cut off a media's beginning or end",
+    "POST /api/v1/media/{media_id}/composite": "Lay a video over another",
     "POST /api/v1/media/{media_id}/retranscribe": "Transcribe a media again",
-    "GET /api/v1/media/{media_id}/stream/{name}": "Get a file of the current version",
+    "GET /api/v1/media/{media_id}/stream/{name}": "Get a file of the version to watch",
     "GET /api/v1/media/{media_id}/source": "Get the file that was uploaded",
     "GET /api/v1/media/{media_id}/thumbnail.jpg": "Get the thumbnail",
     "GET /api/v1/media/{media_id}/storyboard.vtt": "Get the storyboard",
@@ -180,10 +189,12 @@ SUMMARIES = {
     "POST /api/v1/worker/complete": "Complete a job",
     "POST /api/v1/worker/fail": "Report a failure",
     "POST /api/v1/worker/release": "Give a job back",
+    "POST /api/v1/worker/divide": "Hand a job's work on to parts",
     "POST /api/v1/worker/logs": "Send lines of a job's log",
     "GET /api/v1/worker/source": "Fetch a job's source",
     "GET /api/v1/worker/artifacts/{job_id}": "List the files put so far",
     "PUT /api/v1/worker/artifacts/{job_id}/{name}": "Put a file",
+    "POST /api/v1/worker/artifacts/{job_id}/adopt": "Take over files of attempts before",
     "POST /api/v1/worker/artifacts/{job_id}/presign": "Ask where to put a file",
     "POST /api/v1/worker/artifacts/{job_id}/confirm": "Say that a file is there",
     "GET /api/v1/session": "Ask who I am",
@@ -201,6 +212,11 @@ SUMMARIES = {
     "PATCH /api/v1/users/{user_id}": "Change a user",
     "POST /api/v1/users/{user_id}/link": "Make a sign-in link",
     "GET /api/v1/settings": "List the settings in effect",
+    "GET /api/v1/profiles": "List profiles",
+    "POST /api/v1/profiles": "Add a profile",
+    "GET /api/v1/profiles/{name}": "Get a profile",
+    "PUT /api/v1/profiles/{name}": "Set a profile",
+    "DELETE /api/v1/profiles/{name}": "Remove or reset a profile",
     "GET /livez": "Is the process alive?",
     "GET /readyz": "Can the server take requests?",
     "GET /health": "How is the server?",

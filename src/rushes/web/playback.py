@@ -2,12 +2,15 @@
 
 A file that names others is found by a redirect to an address with the version in it, so that a
 player that has begun with one version gets no file of another, whatever is published meanwhile.
+While there is no current version, the one that is being made is shown as far as it has come: its
+playlists are written when they are asked for, and nothing of it is to be kept without asking again.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -15,8 +18,8 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import RedirectResponse, Response
 
 from rushes import errors
-from rushes.db.database import Database
-from rushes.media import library, media
+from rushes.db.database import Database, Tx
+from rushes.media import growing, library, media, playback_store
 from rushes.media import store as media_store
 from rushes.media.media import Media
 from rushes.web import auth, models, ranges, views
@@ -36,6 +39,7 @@ FRESH, FOREVER = "no-cache", "private, max-age=31536000, immutable"
 # A page that a browser would run must never come from here.
 SANDBOX = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 ASIDE = ("thumbnail.jpg", "storyboard.vtt", "captions.vtt")
+NOTHING_YET = "there is nothing to watch yet"
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -48,7 +52,7 @@ def _files(
         200: {"content": content},
         206: {"content": content, "description": "Part of it"},
         304: {"description": "It is the one you have"},
-        307: {"description": "It is there, in the current version"},
+        307: {"description": "It is there, in the version to watch"},
     }
 
     def add(answer: Callable[..., Response]) -> Callable[..., Response]:
@@ -60,7 +64,7 @@ def _files(
 
 @_files(router, "/media/{media_id}/stream/{name:path}", *media.CONTENT_TYPES.values())
 def stream(request: Request, media_id: MediaId, name: Name, who: auth.User, site: Here) -> Response:
-    """A file of the current version, with ranges."""
+    """A file of the current version, with ranges; before there is one, of the one being made."""
     with site.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
     return _send(request, site, item, name)
@@ -111,11 +115,8 @@ def shared_stream(request: Request, token: Token, name: Name, site: Here) -> Res
 def shared_media(token: Token, site: Here) -> models.SharedMedia:
     """What a share page shows: this item, and nothing else of its owner's."""
     item = _by_token(site, token)
-    version = item.current_version_id
     with site.db.read() as tx:
-        names = [views.MASTER, views.THUMBNAIL]
-        files = media_store.well_known(tx, [version], names) if version else set()
-    found = {name for _, name in files}
+        found = views.watchable(tx, [item])[item.id]
     return models.SharedMedia(
         title=item.title,
         kind=item.kind,
@@ -133,30 +134,87 @@ def _by_token(site: Site, token: str) -> Media:
     return item
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An artifact's row, or the text of a playlist that is not written yet."""
+
+    content: dict[str, Any] | str
+    is_final: bool
+
+
 def _send(request: Request, site: Site, item: Media, name: str, *, beside: str = "") -> Response:
     """`beside`: where the versions' addresses begin, seen from this one."""
     if match := VERSIONED.fullmatch(name):
-        artifact = _published(site.db, item.id, match[1], match[2])
-        return _file(request, site, artifact, FOREVER)
-    if item.current_version_id is None:
-        raise errors.NotFound("there is nothing to watch yet")
-    artifact = _published(site.db, item.id, item.current_version_id, name)
+        found = _find(site, item, match[1], match[2])
+        return _answer(request, site, found, FOREVER if found.is_final else FRESH)
+    version_id = item.current_version_id or _building(site, item)
+    found = _find(site, item, version_id, name)
     if name.endswith(NAMES_OTHERS):
         # Relative, because the same address may be seen under another prefix.
-        there = f"{'../' * name.count('/')}{beside}{item.current_version_id}/{name}"
+        there = f"{'../' * name.count('/')}{beside}{version_id}/{name}"
         return RedirectResponse(there, 307, headers={"Cache-Control": FRESH})
-    return _file(request, site, artifact, FRESH)
+    return _answer(request, site, found, FRESH)
 
 
-def _file(request: Request, site: Site, artifact: dict[str, Any], cache: str) -> Response:
+def _building(site: Site, item: Media) -> str:
+    with site.db.read() as tx:
+        found = playback_store.building(tx, [item.id])
+    if item.id not in found:
+        raise errors.NotFound(NOTHING_YET)
+    return found[item.id].version_id
+
+
+def _find(site: Site, item: Media, version_id: str, name: str) -> _Found:
+    if item.current_version_id is None:
+        content = _growing(site, item, version_id, name)
+        if content is not None:
+            return _Found(content, is_final=False)
+    # It may have been published since the media was looked at.
+    return _Found(_published(site.db, item.id, version_id, name), is_final=True)
+
+
+def _growing(site: Site, item: Media, version_id: str, name: str) -> dict[str, Any] | str | None:
+    """Of the version that is being made; None for any other, and for a file that is not there."""
+    with site.db.read() as tx:
+        building = playback_store.building(tx, [item.id]).get(item.id)
+        if building is None or building.version_id != version_id:
+            return None
+        # A rendition that is whole has its own playlist before the others have theirs.
+        if name != growing.MASTER and (row := media_store.artifact(tx, version_id, name)):
+            return row
+        if not name.endswith(".m3u8"):
+            return None
+        text = _playlist(tx, building, name)
+    if text is None:
+        raise errors.NotFound(NOTHING_YET)
+    return text
+
+
+def _playlist(tx: Tx, building: growing.Building, name: str) -> str | None:
+    folder, _, file = name.rpartition("/")
+    if name == growing.MASTER:
+        pairs = [(building.version_id, each) for each in growing.first_files(building.detail)]
+        files = {each for _, each in playback_store.present(tx, pairs)}
+        return growing.master(building.detail, files)
+    if file != growing.PLAYLIST:
+        return None
+    rows = playback_store.in_folder(tx, building.version_id, folder)
+    return growing.media_playlist(building, folder, rows)
+
+
+def _answer(request: Request, site: Site, found: _Found, cache: str) -> Response:
+    headers = {**SANDBOX, "Cache-Control": cache}
+    if isinstance(found.content, str):
+        type = media.CONTENT_TYPES["m3u8"]
+        return ranges.from_text(request, found.content, {**headers, "Content-Type": type})
     return ranges.from_storage(
         request,
         site.storage,
-        artifact["key"],
-        artifact["size_bytes"],
-        content_type=artifact["content_type"],
-        etag=artifact["sha256"],
-        headers={**SANDBOX, "Cache-Control": cache},
+        found.content["key"],
+        found.content["size_bytes"],
+        content_type=found.content["content_type"],
+        etag=found.content["sha256"],
+        headers=headers,
     )
 
 

@@ -13,9 +13,12 @@ from rushes.db.database import Tx
 from rushes.fleet.worker import Worker
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
+from rushes.media import edit as edits
+from rushes.media import growing, playback_store, profiles
 from rushes.media import store as media_store
 from rushes.media.media import Media
-from rushes.media.pipeline import BESIDE
+from rushes.media.pipeline import BESIDE, SPAN
+from rushes.tools import profile as profile_tools
 from rushes.web import models
 from rushes.web.site import Site
 
@@ -72,17 +75,17 @@ def media(site: Site, tx: Tx, item: Media) -> models.Media:
 
 
 def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]:
-    """A page of media costs four queries, however long it is."""
+    """A page of media costs a handful of queries, however long it is."""
     if not items:
         return []
-    ids = [item.id for item in items]
-    versions = [item.current_version_id for item in items if item.current_version_id]
     live: dict[str, list[jobs.Job]] = {}
-    for each in read_store.live_jobs_of(tx, ids):
-        live.setdefault(each.media_id or "", []).append(each)
+    for each in read_store.live_jobs_of(tx, [item.id for item in items]):
+        if each.kind != SPAN:
+            live.setdefault(each.media_id or "", []).append(each)
     failed = [item.id for item in items if item.status == "failed"]
-    errors = read_store.last_failures_of(tx, failed) if failed else {}
-    files = media_store.well_known(tx, versions, [MASTER, THUMBNAIL]) if versions else set()
+    errors = playback_store.failures(tx, failed) if failed else {}
+    files = watchable(tx, items)
+    versions = [item.current_version_id for item in items if item.current_version_id]
     published = media_store.renditions(tx, versions) if versions else {}
     return [
         _media(
@@ -90,11 +93,34 @@ def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]
             item,
             live.get(item.id, []),
             errors.get(item.id),
-            {name for version, name in files if version == item.current_version_id},
+            files[item.id],
             published.get(item.current_version_id or ""),
         )
         for item in items
     ]
+
+
+def watchable(tx: Tx, items: Sequence[Media]) -> dict[str, set[str]]:
+    """By media: which of the files that have an address of their own can be had now."""
+    found: dict[str, set[str]] = {item.id: set() for item in items}
+    media_of = {item.current_version_id: item.id for item in items if item.current_version_id}
+    if media_of:
+        for version, name in media_store.well_known(tx, [*media_of], [MASTER, THUMBNAIL]):
+            found[media_of[version]].add(name)
+    waiting = [item.id for item in items if item.current_version_id is None]
+    building = playback_store.building(tx, waiting) if waiting else {}
+    asked = [
+        (each.version_id, name)
+        for each in building.values()
+        for name in (THUMBNAIL, *growing.first_files(each.detail))
+    ]
+    present = playback_store.present(tx, asked) if asked else set()
+    for media_id, each in building.items():
+        files = {name for version, name in present if version == each.version_id}
+        found[media_id] |= files & {THUMBNAIL}
+        if growing.master(each.detail, files) is not None:
+            found[media_id].add(MASTER)
+    return found
 
 
 def _media(
@@ -110,12 +136,15 @@ def _media(
     if detail is None and making:
         detail = making[0].detail
     done = 1.0 if item.status == "ready" else 0.0
-    names = set(models.Media.model_fields) & set(Media.__dataclass_fields__)
+    names = set(models.Media.model_fields) & set(Media.__dataclass_fields__) - {"edit"}
     values = {name: said(name, getattr(item, name)) for name in names}
+    ladder = renditions(detail)
     return models.Media(
         **values,
+        **_largest(ladder),
+        edit=edit(item),
         progress=making[0].progress if making else done,
-        renditions=renditions(detail),
+        renditions=ladder,
         jobs=[job(each) for each in live],
         error=error,
         **urls(files, f"/api/v1/media/{item.id}"),
@@ -123,11 +152,39 @@ def _media(
     )
 
 
+def edit(item: Media) -> models.Edit | None:
+    if item.edit == edits.NOTHING:
+        return None
+    return models.Edit.model_validate(edits.encode(item.edit))
+
+
+def _largest(ladder: Sequence[models.Rendition]) -> dict[str, Any]:
+    """The size of the best picture there is or will be."""
+    sizes = [
+        (each.width, each.height)
+        for each in ladder
+        if each.width and each.height and each.status not in growing.LEFT_OUT
+    ]
+    if not sizes:
+        return {}
+    width, height = max(sizes, key=lambda size: size[0] * size[1])
+    return {"width": width, "height": height}
+
+
 def urls(files: set[str], base: str) -> dict[str, Any]:
     return {
         "stream_url": f"{base}/stream/{MASTER}" if MASTER in files else None,
         "thumbnail_url": f"{base}/{THUMBNAIL}" if THUMBNAIL in files else None,
     }
+
+
+def profile(item: profiles.Named) -> models.Profile:
+    return models.Profile(
+        name=item.name,
+        created_at=clock.rfc3339(item.created_at),
+        updated_at=clock.rfc3339(item.updated_at),
+        **profile_tools.encode(item.profile),
+    )
 
 
 def share_url(site: Site, item: Media) -> str | None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
-from rushes.jobs.job import NewJob
-from rushes.media import library, media, pipeline
+from rushes.media import library, media, orders
 from rushes.media import store as media_store
-from rushes.media.media import Status
+from rushes.media.edit import Corner, Overlay, Point, Sound
+from rushes.media.media import Media, Status
 from rushes.web import auth, idempotency, models, views
 from rushes.web.api import jobs as job_api
 from rushes.web.models import Body, Cursor, Limit
@@ -25,13 +25,36 @@ router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 40
 MediaId = Annotated[str, Path(max_length=100, description="Such as med_0198a3….")]
 
 
+Seconds = Annotated[float, Field(ge=0, le=10**7, allow_inf_nan=False)]
+
+
 class Change(Body):
     title: str = Field(min_length=1, max_length=1000)
 
 
 class Retranscode(Body):
-    profile: str | None = Field(None, max_length=100)
-    qualities: list[str] | None = Field(None, max_length=20)
+    profile: str | None = Field(
+        None, max_length=100, description="By name; without, the one it was made with."
+    )
+    qualities: list[Annotated[str, Field(max_length=100)]] | None = Field(
+        None, min_length=1, max_length=50, description="Only these, such as 720p; without, all."
+    )
+    drop_transcript: bool = Field(
+        False, description="Transcribe again when the new version is there."
+    )
+
+
+class Trim(Body):
+    start: Seconds = 0
+    end: Seconds | None = Field(None, description="Without: to the end.")
+    reset: bool = Field(False, description="Undo all edits instead.")
+
+
+class Composite(Body):
+    overlay_media_id: str = Field(max_length=100)
+    position: Corner | models.Point = "bottom-right"
+    size: float = Field(0.25, ge=0.05, le=1, allow_inf_nan=False, description="Of the width.")
+    sound: Sound = Field("main", description="Whose sound is heard.")
 
 
 class Retranscribe(Body):
@@ -122,7 +145,48 @@ def retranscode(
     media_id: MediaId, body: Retranscode, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
     """Make a new version; the old one plays until it is there."""
-    return start(media_id, body, who, site, once, pipeline.transcode)
+    return start(
+        media_id,
+        body,
+        who,
+        site,
+        once,
+        lambda tx, item: orders.retranscode(tx, site.queue, item, **body.model_dump()),
+    )
+
+
+@router.post("/{media_id}/trim", status_code=202, responses=documented(409))
+def trim(
+    media_id: MediaId, body: Trim, who: auth.User, site: Here, once: idempotency.Once
+) -> models.Job:
+    """Make a new version of a part of what is seen now, in seconds of that; then transcribe it."""
+
+    def cut(tx: Tx, item: Media) -> str:
+        if body.reset:
+            return orders.undo_edits(tx, site.queue, item)
+        return orders.trim(tx, site.queue, item, body.start, body.end)
+
+    return start(media_id, body, who, site, once, cut)
+
+
+@router.post("/{media_id}/composite", status_code=202, responses=documented(409))
+def composite(
+    media_id: MediaId, body: Composite, who: auth.User, site: Here, once: idempotency.Once
+) -> models.Job:
+    """Make a new version with another video of yours laid over it, such as a webcam's."""
+    position = body.position
+    overlay = Overlay(
+        media_id=body.overlay_media_id,
+        position=position if isinstance(position, str) else Point(x=position.x, y=position.y),
+        size=body.size,
+        sound=body.sound,
+    )
+
+    def lay_over(tx: Tx, item: Media) -> str:
+        other = media_store.get(tx, body.overlay_media_id, who.sees)
+        return orders.composite(tx, site.queue, item, overlay, other)
+
+    return start(media_id, body, who, site, once, lay_over)
 
 
 @router.post("/{media_id}/retranscribe", status_code=202, responses=documented(409))
@@ -130,7 +194,12 @@ def retranscribe(
     media_id: MediaId, body: Retranscribe, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
     """Transcribe again."""
-    return start(media_id, body, who, site, once, pipeline.transcribe)
+    return start(media_id, body, who, site, once, transcription(site, body))
+
+
+def transcription(site: Site, body: Body) -> Callable[[Tx, Media], str]:
+    wishes = body.model_dump(exclude={"media_id"})
+    return lambda tx, item: orders.transcribe(tx, site.queue, item, wishes)
 
 
 def start(
@@ -139,14 +208,12 @@ def start(
     who: Principal,
     site: Site,
     once: idempotency.Repeat,
-    make: Callable[[str, str, Mapping[str, Any]], NewJob],
+    order: Callable[[Tx, Media], str],
 ) -> models.Job:
-    """One enqueue; what is waiting or running already is answered instead."""
+    """One enqueue; the same that is waiting or running already is answered instead."""
 
     def enqueue(tx: Tx) -> models.Job:
-        item = library.found(tx, media_id, who.sees)
-        args = body.model_dump(exclude={"media_id"})
-        started = site.queue.enqueue(tx, make(item.id, item.user_id, args))
-        return views.job(job_api.found(tx, started.id, who.sees))
+        job_id = order(tx, library.found(tx, media_id, who.sees))
+        return views.job(job_api.found(tx, job_id, who.sees))
 
     return once.run(site, who, body, models.Job, enqueue)

@@ -43,7 +43,8 @@ def create(
     body: TranscriptionRequest, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
     """One that waits or runs already is answered instead. While the server leaves: 503."""
-    answer = media_api.start(body.media_id, body, who, site, once, pipeline.transcribe)
+    order = media_api.transcription(site, body)
+    answer = media_api.start(body.media_id, body, who, site, once, order)
     if site.stopping.is_set():
         raise errors.Unavailable("the server is leaving; the transcription is queued and safe")
     return answer

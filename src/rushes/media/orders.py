@@ -1,0 +1,166 @@
+"""Asking for work on a media: every new version and every transcript is enqueued here.
+
+The settings of a profile go along with the job, so a worker needs no database, and whoever changes
+the profile later does not change what was asked for before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rushes import errors
+from rushes.db.database import Tx
+from rushes.jobs import job as jobs
+from rushes.jobs import read_store
+from rushes.jobs import store as job_store
+from rushes.jobs.job import Job, NewJob
+from rushes.jobs.queue import Queue
+from rushes.media import edit as edits
+from rushes.media import pipeline, profile_store, profiles
+from rushes.media.edit import Edit, Overlay
+from rushes.media.media import Media, Options
+from rushes.tools import profile as profile_tools
+
+
+def first_jobs(tx: Tx, media_id: str, user_id: str, options: Options) -> list[NewJob]:
+    """BadField for a profile that is not there."""
+    named = profiles.resolve(tx, options.profile)
+    settings = profile_tools.encode(named.profile)
+    return pipeline.first_jobs(media_id, user_id, options, named.name, settings)
+
+
+# New versions; each answers the id of the job that makes it
+
+
+def retranscode(
+    tx: Tx,
+    queue: Queue,
+    item: Media,
+    *,
+    profile: str | None = None,
+    qualities: Sequence[str] | None = None,
+    drop_transcript: bool = False,
+) -> str:
+    """What people have cut and laid over stays. Without a profile, the one before."""
+    named = profiles.resolve(tx, profile) if profile else _last_profile(tx, item.id)
+    return _make(
+        tx,
+        queue,
+        item,
+        pipeline.TRANSCODE,
+        named,
+        item.edit,
+        qualities=_known(named, qualities),
+        drop_transcript=drop_transcript or None,
+    )
+
+
+def trim(tx: Tx, queue: Queue, item: Media, start: float, end: float | None) -> str:
+    """`start` and `end` in seconds of what is seen now."""
+    changed = edits.trimmed(item.edit, start, end, item.duration)
+    return _make(tx, queue, item, pipeline.TRIM, _last_profile(tx, item.id), changed)
+
+
+def undo_edits(tx: Tx, queue: Queue, item: Media) -> str:
+    """As it was uploaded."""
+    if item.edit == edits.NOTHING:
+        raise errors.BadField("reset", "there is no edit to undo")
+    return _make(tx, queue, item, pipeline.TRIM, _last_profile(tx, item.id), edits.NOTHING)
+
+
+def composite(tx: Tx, queue: Queue, item: Media, overlay: Overlay, other: Media | None) -> str:
+    """`other` is the overlay's media as whoever asks sees it. An overlay takes the place of the
+    one before."""
+    if other is None or other.user_id != item.user_id or other.source_key is None:
+        raise errors.BadField("overlay_media_id", "there is no such media to lay over")
+    if other.id == item.id:
+        raise errors.BadField("overlay_media_id", "a media cannot be laid over itself")
+    if other.kind not in (None, "video"):
+        raise errors.BadField("overlay_media_id", f"must be a video, not {other.kind}")
+    changed = replace(item.edit, overlay=overlay)
+    return _make(tx, queue, item, pipeline.COMPOSITE, _last_profile(tx, item.id), changed)
+
+
+def _make(
+    tx: Tx,
+    queue: Queue,
+    item: Media,
+    kind: str,
+    named: profiles.Named,
+    edit: Edit,
+    **more: Any,
+) -> str:
+    if item.source_key is None:
+        raise errors.WrongState("this media has no source to make a version of")
+    args = {"profile": named.name, "settings": profile_tools.encode(named.profile), **more}
+    # To undo all edits is said, too; the version that is there may have some.
+    if kind in pipeline.CHANGES_SOUND or edit != edits.NOTHING:
+        args["edit"] = edits.encode(edit)
+    new = pipeline.version(kind, item.id, item.user_id, args)
+    asked = queue.enqueue(tx, new)
+    if not asked.created:
+        _check_same(job_store.get(tx, asked.id), new)
+    return asked.id
+
+
+def _check_same(live: Job | None, new: NewJob) -> None:
+    """Whoever asks twice is answered the same; another wish has to wait for the first."""
+    if live is None:
+        return
+    if live.cancel_requested_at is not None:
+        raise errors.WrongState("a new version is being canceled: try again in a moment")
+    if live.kind != new.kind or jobs.encode(live.args) != jobs.encode(dict(new.args)):
+        raise errors.WrongState("a new version is being made already: wait for it or cancel it")
+
+
+def _last_profile(tx: Tx, media_id: str) -> profiles.Named:
+    """The one this media was made with, if it is still there."""
+    text = profile_store.last_args(tx, media_id, pipeline.MAKES_VERSION)
+    name = jobs.decode(text).get("profile") if text else None
+    before = profiles.get(tx, name) if isinstance(name, str) else None
+    return before or profiles.resolve(tx, None)
+
+
+def _known(named: profiles.Named, qualities: Sequence[str] | None) -> list[str] | None:
+    """In the profile's order, each once."""
+    if qualities is None:
+        return None
+    known = profile_tools.names(named.profile)
+    if unknown := [each for each in qualities if each not in known]:
+        raise errors.BadField(
+            "qualities",
+            f"the profile {named.name} has no {unknown[0]}; known are {', '.join(known)}",
+        )
+    return [each for each in known if each in qualities]
+
+
+# Transcripts
+
+
+def transcribe(tx: Tx, queue: Queue, item: Media, wishes: Mapping[str, Any]) -> str:
+    """One that waits or runs already is answered instead."""
+    for live in _live_transcriptions(tx, item.id):
+        if live.cancel_requested_at is None:
+            return live.id
+    args = {**wishes, "edit": edits.encode(item.edit) or None}
+    return queue.enqueue(tx, pipeline.transcribe(item.id, item.user_id, args)).id
+
+
+def follow_up(tx: Tx, queue: Queue, done: Job) -> None:
+    """What a job that has just completed leads to: other sound is transcribed again, by the same
+    wishes. In the transaction that publishes the new version, so this is also the place where the
+    transcript of the old sound is to be dropped."""
+    if done.media_id is None or not pipeline.renews_transcript(done.kind, done.args):
+        return
+    queue.cancel_many(tx, [each.id for each in _live_transcriptions(tx, done.media_id)])
+    text = profile_store.last_args(tx, done.media_id, [pipeline.TRANSCRIBE])
+    wishes = jobs.decode(text) if text else {}
+    args = {**wishes, "edit": done.args.get("edit") or None}
+    queue.enqueue(tx, pipeline.transcribe(done.media_id, done.user_id, args, of=done.id))
+
+
+def _live_transcriptions(tx: Tx, media_id: str) -> list[Job]:
+    found = read_store.live_jobs_of(tx, [media_id])
+    return [each for each in found if each.kind == pipeline.TRANSCRIBE]

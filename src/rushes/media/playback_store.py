@@ -1,0 +1,69 @@
+"""The SQL of watching: what there is of versions still being made, and why others failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rushes.db.database import Tx
+from rushes.jobs.job import decode
+from rushes.media.growing import Building
+from rushes.media.pipeline import BESIDE
+
+Row = dict[str, Any]
+
+_BESIDE = ", ".join(f"'{kind}'" for kind in BESIDE)
+
+
+def building(tx: Tx, media_ids: Sequence[str]) -> dict[str, Building]:
+    """By media: the version that a job which may still complete has begun."""
+    rows = tx.all(
+        """
+        SELECT versions.id, versions.media_id, jobs.args, jobs.detail
+        FROM versions JOIN jobs ON jobs.id = versions.job_id
+        WHERE versions.state = 'building' AND jobs.cancel_requested_at IS NULL
+        AND jobs.state IN ('blocked','queued','processing')
+        AND versions.media_id IN ({given:media_id text}) ORDER BY versions.id""",
+        given=[{"media_id": id} for id in media_ids],
+    )
+    return {
+        row["media_id"]: Building(
+            version_id=row["id"], args=decode(row["args"]), detail=decode(row["detail"])
+        )
+        for row in rows
+    }
+
+
+def present(tx: Tx, files: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Which of these artifacts, each by version and name, are there."""
+    rows = tx.all(
+        "SELECT version_id, name FROM artifacts"
+        " WHERE (version_id, name) IN ({given:version_id text, name text})",
+        given=[{"version_id": version_id, "name": name} for version_id, name in files],
+    )
+    return {(row["version_id"], row["name"]) for row in rows}
+
+
+def in_folder(tx: Tx, version_id: str, folder: str) -> list[Row]:
+    """Artifacts of one rendition."""
+    return tx.all(
+        "SELECT name, seconds FROM artifacts WHERE version_id = :version_id"
+        " AND substr(name, 1, :length) = :prefix",
+        version_id=version_id,
+        length=len(folder) + 1,
+        prefix=f"{folder}/",
+    )
+
+
+def failures(tx: Tx, media_ids: Sequence[str]) -> dict[str, str]:
+    """Why each of these media has failed, in words; by the latest job that did."""
+    rows = tx.all(
+        "SELECT media_id, kind, error_code, last_error FROM jobs"
+        f" WHERE state IN ('failed','canceled') AND kind NOT IN ({_BESIDE})"
+        " AND media_id IN ({given:media_id text}) ORDER BY id",
+        given=[{"media_id": id} for id in media_ids],
+    )
+    return {
+        row["media_id"]: row["last_error"] or row["error_code"] or f"{row['kind']} was canceled"
+        for row in rows
+    }

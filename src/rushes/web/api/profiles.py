@@ -1,0 +1,81 @@
+"""Profiles: what is made of a source. Everybody may look, admins change them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from rushes.db.database import Tx
+from rushes.media import profiles
+from rushes.web import auth, idempotency, models, views
+from rushes.web.models import Body, Rung
+from rushes.web.problems import documented
+from rushes.web.site import Here
+
+router = APIRouter(prefix="/profiles", tags=["profiles"], responses=documented(401, 404, 422))
+
+Name = Annotated[str, Path(max_length=100, description="Such as default.")]
+
+
+class ProfileSettings(Body):
+    """What is not said is as in the built-in default."""
+
+    ladder: list[Rung] | None = Field(None, min_length=1, max_length=12)
+    codecs: list[str] | None = Field(
+        None, min_length=1, max_length=3, description="h264, and also hevc or av1."
+    )
+    preset: str | None = Field(None, description="From ultrafast to slower.")
+    crf: int | None = Field(None, ge=0, le=51, description="Smaller is better and larger.")
+    segment_seconds: float | None = Field(None, ge=1, le=20)
+    audio_bitrate: int | None = Field(None, ge=32, le=512, description="In kbit/s.")
+    original: bool | None = Field(None, description="Show at once what browsers play already.")
+    encoder: str | None = Field(None, description="auto, software, or the hardware's.")
+    divide_after: float | None = Field(
+        None, ge=1, le=1e9, description="Longer videos are encoded in spans; in seconds."
+    )
+    span_seconds: float | None = Field(None, ge=1, le=3600)
+
+    def settings(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"name"}, exclude_none=True)
+
+
+class ProfileRequest(ProfileSettings):
+    name: str = Field(min_length=1, max_length=64, pattern="^[a-z0-9][a-z0-9_-]*$")
+
+
+@router.get("")
+def list_profiles(who: auth.User, site: Here) -> models.Page[models.Profile]:
+    """All of them, the default first."""
+    with site.db.read() as tx:
+        found = profiles.list_profiles(tx)
+    return models.Page(items=[views.profile(each) for each in found])
+
+
+@router.post("", status_code=201, responses=documented(409))
+def create(
+    body: ProfileRequest, who: auth.Admin, site: Here, once: idempotency.Once
+) -> models.Profile:
+    def add(tx: Tx) -> models.Profile:
+        return views.profile(profiles.create(tx, body.name, body.settings()))
+
+    return once.run(site, who, body, models.Profile, add)
+
+
+@router.get("/{name}")
+def get(name: Name, who: auth.User, site: Here) -> models.Profile:
+    with site.db.read() as tx:
+        return views.profile(profiles.found(tx, name))
+
+
+@router.put("/{name}")
+def put(name: Name, body: ProfileSettings, who: auth.Admin, site: Here) -> models.Profile:
+    """All its settings at once; made if it is not there. Jobs that wait keep those they have."""
+    return views.profile(site.db.run(lambda tx: profiles.replace(tx, name, body.settings())))
+
+
+@router.delete("/{name}", status_code=204)
+def delete(name: Name, who: auth.Admin, site: Here) -> None:
+    """Remove it, or set the default back to what it was."""
+    site.db.run(lambda tx: profiles.remove(tx, name))
