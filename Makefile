@@ -13,7 +13,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api lock clean
+.PHONY: setup run test check browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode lock clean
 
 setup: $(READY)
 
@@ -36,8 +36,14 @@ run: $(RUN_READY)
 
 test: check
 
-check: lint types contracts
+check: lint types contracts browser
 	$(BIN)/pytest -n 2
+
+# Tests that play videos need a browser; without one, and without the right to install it, they are skipped.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \
+		&& apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+		|| echo "no Chromium: tests that play videos are skipped (apt-get install chromium)"
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -64,7 +70,7 @@ soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 	$(BIN)/pytest -n 2 -m thorough
 
-bench: bench-queue bench-sse bench-api bench-upload
+bench: bench-queue bench-sse bench-api bench-upload bench-transcode
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
@@ -74,6 +80,9 @@ bench-api: $(READY)
 
 bench-upload: $(READY)
 	$(BIN)/python benchmarks/bench_upload.py
+
+bench-transcode: $(READY)
+	$(BIN)/python benchmarks/bench_transcode.py
 
 bench-sse: $(READY)
 	$(BIN)/python benchmarks/bench_sse.py
@@ -88,6 +97,6 @@ $(BENCH_READY): requirements-bench.txt pyproject.toml
 LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate \
 	--python-version 3.11
 lock:
-	$(LOCK) --extra postgres --extra redis -o requirements.txt
-	$(LOCK) --extra postgres --extra redis --group dev -o requirements-dev.txt
+	$(LOCK) --extra postgres --extra redis --extra ffmpeg -o requirements.txt
+	$(LOCK) --extra postgres --extra redis --extra ffmpeg --group dev -o requirements-dev.txt
 	$(LOCK) --extra postgres --group bench -o requirements-bench.txt

@@ -34,6 +34,7 @@ from rushes.jobs import read_store
 from rushes.live import Relay
 from rushes.media import pipeline, purge, uploads
 from rushes.settings import Settings
+from rushes.tools import programs
 from rushes.web.connection import Connection
 from rushes.web.doorbell import Doorbell
 from rushes.web.server import create_app
@@ -41,6 +42,7 @@ from rushes.web.site import Site
 from rushes.webhooks import fanout
 from rushes.webhooks import store as webhooks
 from rushes.webhooks.deliver import Deliver
+from rushes.worker import capabilities
 from rushes.worker.loop import Handler, Worker
 
 log = logging.getLogger("rushes")
@@ -159,7 +161,9 @@ class Server:
             log.info("%d jobs of lost workers were put back", len(moved))
 
     def _start_workers(self) -> None:
-        table = handlers.table(self.settings.handlers)
+        programs.use(ffmpeg=self.settings.ffmpeg, ffprobe=self.settings.ffprobe)
+        keep = self.settings.keep_completed_qualities
+        table = handlers.table(self.settings.handlers, keep_completed_qualities=keep)
         speech = {kind: run for kind, run in table.items() if kind == pipeline.TRANSCRIBE}
         others = {kind: run for kind, run in table.items() if kind not in speech}
         self._crew_of("transcode", others, self.settings.transcode_workers)
@@ -193,7 +197,9 @@ class Server:
         return Worker(
             transport,
             table,
-            hello=protocol.Hello(kinds=sorted(table), metadata=metadata),
+            hello=protocol.Hello(
+                kinds=sorted(table), capabilities=capabilities.proved(), metadata=metadata
+            ),
             heartbeat_seconds=self.settings.heartbeat_interval,
             scratch_root=self.settings.data_dir / "scratch",
         )

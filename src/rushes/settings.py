@@ -132,7 +132,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     keep_completed_qualities: Annotated[
-        bool, _later("Whether a new attempt adopts the finished qualities of the last.")
+        bool,
+        msgspec.Meta(description="Whether a new attempt goes on with what the last has finished."),
     ] = True
     cleanup_partial_on_failure: Annotated[
         bool, msgspec.Meta(description="Whether what a failed job left behind is removed.")
@@ -185,6 +186,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             pattern=r"^[\w.,\s]*$",
             expected="names such as mypackage.handlers",
         ),
+    ] = ""
+    ffmpeg: Annotated[
+        str, _text("The ffmpeg to use; empty: the system's, else that of the wheel.")
+    ] = ""
+    ffprobe: Annotated[
+        str, _text("The ffprobe to use; empty: the system's, else that of the wheel.")
     ] = ""
     admin_secret: Annotated[str, _text("Lets scripts register workers.", secret="whole")] = ""
     admin_token: Annotated[

@@ -65,6 +65,22 @@ def _checks(fix: bool) -> Iterator[Check]:
     except errors.RushesError as error:
         yield Check("fail", "database", _with_detail(error))
     yield _check_storage(settings)
+    yield _check_tools(settings)
+
+
+def _check_tools(settings: config.Settings) -> Check:
+    from rushes.tools import encoders, programs
+
+    programs.use(ffmpeg=settings.ffmpeg, ffprobe=settings.ffprobe)
+    try:
+        programs.ffprobe()
+        version = ".".join(map(str, programs.version(programs.ffmpeg())))
+    except errors.JobOutcome as error:
+        return Check("warn", "tools", f"videos cannot be processed here: {error.message}")
+    if not encoders.works(encoders.SOFTWARE, "h264"):
+        return Check("fail", "tools", f"ffmpeg {version} cannot encode H.264 (libx264)")
+    hardware = ", ".join(encoders.proved()) or "none"
+    return Check("ok", "tools", f"ffmpeg {version} encodes; hardware that works: {hardware}")
 
 
 def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:

@@ -144,8 +144,10 @@ class _Line:
 
     def at(self, done: float, stage: str = "") -> None:
         now = time.monotonic()
-        if now - self._said_at > LINE_SECONDS or stage != self._stage:
-            self._said_at, self._stage = now, stage
+        # What comes after the dot changes all the time.
+        name = stage.partition(" · ")[0]
+        if now - self._said_at > LINE_SECONDS or name != self._stage:
+            self._said_at, self._stage = now, name
             share = f"{done / self._total:.0%}" if self._total else ""
             self.say(f"{share} {stage}".strip())
 

@@ -59,9 +59,12 @@ def run(
     """Work for a server until Ctrl-C or SIGTERM; what is in hand is then given back at once."""
     settings = config.load()
     from rushes import handlers as registered
+    from rushes.tools import programs
 
+    programs.use(ffmpeg=settings.ffmpeg, ffprobe=settings.ffprobe)
     modules = settings.handlers if handlers is None else handlers
-    table = _chosen(registered.table(modules), kinds)
+    keep = settings.keep_completed_qualities
+    table = _chosen(registered.table(modules, keep_completed_qualities=keep), kinds)
     access = _Access.find(settings, server, key, join, name)
     _work(settings, access, table, capability or [])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -16,14 +17,42 @@ from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler
 
 ENTRY_POINTS = "rushes.handlers"
-BUILT_IN: dict[str, Handler] = {}
+# Tools that stand still are ended by themselves; this is for what hangs beside them.
+STALL_SECONDS = 900.0
+
+
+def _transcode(job: JobContext, *, keep: bool = True) -> Any:
+    # Here: whoever only lists kinds need not wait for it.
+    from rushes.handlers import transcode
+
+    return transcode.transcode(job, keep=keep)
+
+
+def _span(job: JobContext) -> Any:
+    from rushes.handlers import transcode
+
+    return transcode.span(job)
+
+
+_VERSION = Handler(_transcode, STALL_SECONDS)
+BUILT_IN: dict[str, Handler] = {
+    "transcode": _VERSION,
+    "trim": _VERSION,
+    "composite": _VERSION,
+    "span": Handler(_span, STALL_SECONDS),
+}
+# Those that make a version, when they are not to go on with what was finished before.
+ANEW = Handler(partial(_transcode, keep=False), STALL_SECONDS)
+ANEW_KINDS = {kind for kind, handler in BUILT_IN.items() if handler is _VERSION}
 
 Run = Callable[[JobContext], Any]
 
 
-def table(modules: str = "") -> dict[str, Handler]:
+def table(modules: str = "", *, keep_completed_qualities: bool = True) -> dict[str, Handler]:
     """Everything this process can run. A kind that is claimed twice stops the start."""
     found = dict(BUILT_IN)
+    if not keep_completed_qualities:
+        found |= dict.fromkeys(BUILT_IN.keys() & ANEW_KINDS, ANEW)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         _add(found, entry.load(), entry.value)
     for name in filter(None, (each.strip() for each in modules.split(","))):

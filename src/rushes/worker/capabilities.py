@@ -10,12 +10,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rushes.tools import encoders
+
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 
 
 def proved(given: Iterable[str] = ()) -> list[str]:
     """The words jobs may need: what was found to work here, and what the operator vouches for."""
-    return sorted({"cpu", *given})
+    hardware = encoders.proved()
+    return sorted({"cpu", *(["gpu"] if hardware else []), *hardware, *given})
 
 
 def described() -> dict[str, Any]:

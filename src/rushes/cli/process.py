@@ -1,0 +1,194 @@
+"""`rushes process`: the whole pipeline for files on this machine, without a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import cyclopts
+
+from rushes import errors
+from rushes.cli import FAILED, INTERRUPTED, output
+
+if TYPE_CHECKING:
+    from rushes.cli.meter import Task
+    from rushes.protocol import Progress
+
+Files = Annotated[Path, cyclopts.Parameter(name="FILE", help="Videos or sound files.")]
+Out = Annotated[
+    Path | None, cyclopts.Parameter(help="Where to put what is made; a folder for each file.")
+]
+Qualities = Annotated[
+    str | None, cyclopts.Parameter(help="Only these, such as 720p,360p; else all that fit.")
+]
+Preset = Annotated[str | None, cyclopts.Parameter(help="Of the encoder: ultrafast to slower.")]
+Again = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Make anew what is there already.")]
+
+DEFAULT_OUT = Path("rushes-out")
+# One process is all there is to divide the work among.
+ALONE = {"divide_after": 1e9}
+
+
+@dataclass(slots=True)
+class Result:
+    path: str
+    status: str
+    folder: str | None = None
+    duration: float | None = None
+    renditions: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    size_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    error: str | None = None
+
+
+def run(
+    *files: Files,
+    out: Out = None,
+    qualities: Qualities = None,
+    preset: Preset = None,
+    again: Again = False,
+    json: output.Json = False,
+) -> int:
+    """Make files streamable. Stopped half way, the same command goes on where it was."""
+    sources = _checked(files)
+    args: dict[str, Any] = {"settings": {**ALONE, **({"preset": preset} if preset else {})}}
+    if qualities:
+        args["qualities"] = [each.strip() for each in qualities.split(",") if each.strip()]
+    _check_wishes(args)
+    targets = _targets(sources, out or DEFAULT_OUT)
+    results: list[Result] = []
+    try:
+        _process_all(sources, targets, args, again, results)
+    except KeyboardInterrupt:
+        output.note("stopped: what is finished is kept; run it again to go on")
+        return INTERRUPTED
+    finally:
+        _print(results, json)
+    return FAILED if any(each.status == "failed" for each in results) else 0
+
+
+def _checked(files: Sequence[Path]) -> list[Path]:
+    if not files:
+        raise errors.Invalid("say which files to process")
+    if missing := [str(path) for path in files if not path.exists()]:
+        raise errors.Invalid(f"no such file: {', '.join(missing)}")
+    if folders := [str(path) for path in files if path.is_dir()]:
+        raise errors.Invalid(f"not a file but a folder: {', '.join(folders)}")
+    return list(dict.fromkeys(path.resolve() for path in files))
+
+
+def _check_wishes(args: dict[str, Any]) -> None:
+    from rushes.tools import profile
+
+    known = profile.names(profile.decode(args["settings"]))
+    if unknown := [each for each in args.get("qualities", []) if each not in known]:
+        raise errors.Invalid(f"no quality {', '.join(unknown)}; there are {', '.join(known)}")
+
+
+def _targets(sources: Sequence[Path], out: Path) -> list[Path]:
+    """A folder for each, named as its file; those of the same name keep their endings."""
+    stems = [source.stem for source in sources]
+    names = [
+        source.name.replace(".", "-") if stems.count(source.stem) > 1 else source.stem
+        for source in sources
+    ]
+    return [
+        out / (name if names.count(name) == 1 else f"{name}-{number}")
+        for number, name in enumerate(names, 1)
+    ]
+
+
+def _process_all(
+    sources: Sequence[Path],
+    targets: Sequence[Path],
+    args: dict[str, Any],
+    again: bool,
+    results: list[Result],
+) -> None:
+    from rushes import config
+    from rushes.cli import meter
+    from rushes.tools import programs
+
+    settings = config.load()
+    programs.use(ffmpeg=settings.ffmpeg, ffprobe=settings.ffprobe)
+    with meter.work_done() as bars:
+        tasks = [bars.task(source.name, 1.0) for source in sources]
+        for source, target, task in zip(sources, targets, tasks, strict=True):
+            began = time.monotonic()
+            result = _process(source, target, args, again, task)
+            result.seconds = round(time.monotonic() - began, 1)
+            results.append(result)
+            task.end()
+
+
+def _process(source: Path, target: Path, args: dict[str, Any], again: bool, task: Task) -> Result:
+    from rushes.handlers.transcode import transcode
+    from rushes.worker.context import JobContext
+    from rushes.worker.folder import MEMORY, Folder
+
+    result = Result(path=str(source), status="ready", folder=str(target))
+    if (target / "master.m3u8").exists() and not (target / MEMORY).exists() and not again:
+        result.status = "there already"
+        return result
+    about = source.stat()
+    folder = Folder(source, target)
+    folder.begin({"size": about.st_size, "changed": about.st_mtime_ns, "args": args})
+
+    def report(progress: Progress) -> None:
+        folder.note(progress)
+        task.at(progress.progress, _stage(progress))
+
+    job = JobContext(
+        folder.assignment("transcode", args),
+        report,
+        coordinator=folder,
+        scratch_root=target / MEMORY,
+    )
+    try:
+        made = transcode(job)
+        folder.finish(list(job.manifest or {}))
+    except errors.JobOutcome as error:
+        result.status, result.error = "failed", error.message
+        folder.forget_if_empty()
+        return result
+    finally:
+        job.close()
+    result.duration = made["duration"]
+    result.renditions = made["renditions"]
+    result.warnings = made["warnings"]
+    result.size_bytes = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    return result
+
+
+def _stage(progress: Progress) -> str:
+    detail = progress.detail or {}
+    words = [str(progress.stage or "").replace("_", " ")]
+    if detail.get("speed"):
+        words.append(f"{detail['speed']:.1f}×")
+    if progress.stage == "transcode" and detail.get("eta_seconds") is not None:
+        words.append(f"{detail['eta_seconds']:.0f} s left")
+    return " · ".join(words)
+
+
+def _print(results: Sequence[Result], json: bool) -> None:
+    if json:
+        output.print_json([asdict(each) for each in results])
+        return
+    for each in results:
+        name = Path(each.path).name
+        if each.status == "ready":
+            speed = each.duration / each.seconds if each.seconds and each.duration else 0.0
+            made = ", ".join(each.renditions)
+            size = output.size(each.size_bytes)
+            took = f"{each.seconds:.1f} s, {speed:.1f}× real time"
+            print(f"{name}: {made} in {took}; {size} in {each.folder}")
+        elif each.status == "failed":
+            print(f"{name}: failed: {each.error}")
+        else:
+            print(f"{name}: {each.status}, in {each.folder}; say --again to make it anew")
+        for warning in each.warnings:
+            print(f"{name}: {warning}")

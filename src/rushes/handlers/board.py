@@ -1,0 +1,133 @@
+"""How far a job is, for people: each rendition's segments, speed and what is left. Told at most
+once a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushes.worker.context import JobContext
+
+EVERY_SECONDS = 1.0
+# Of the whole, by the time a step begins.
+STEPS = {
+    "probe": 0.0,
+    "thumbnail": 0.02,
+    "transcode": 0.05,
+    "master_playlist": 0.95,
+    "finalize": 0.97,
+}
+
+
+@dataclass
+class Row:
+    """One rendition, as the API shows it."""
+
+    name: str
+    status: str = "pending"
+    total: int = 0
+    done: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def said(self) -> dict[str, Any]:
+        share = self.done / self.total if self.total else 0.0
+        return {
+            "name": self.name,
+            "status": self.status,
+            **self.more,
+            "segments_total": self.total or None,
+            "segments_completed": self.done,
+            "progress": 1.0 if self.status == "completed" else round(min(share, 1.0), 4),
+        }
+
+
+class Board:
+    def __init__(self, job: JobContext, clock: Callable[[], float] = time.monotonic) -> None:
+        self._job = job
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._told_at = -EVERY_SECONDS
+        self.stage = "probe"
+        self.pictures: dict[str, Row] = {}
+        self.sounds: dict[str, Row] = {}
+        # What the next attempt has to know; told with the progress.
+        self.notes: dict[str, Any] = dict(job.checkpoint or {})
+        self._noted = False
+        self._seconds = 0.0
+        self._seconds_total = 0.0
+        self._began: tuple[float, float] | None = None
+
+    def step(self, stage: str) -> None:
+        self.stage = stage
+        self.tell()
+
+    def row(self, name: str) -> Row:
+        return self.pictures.get(name) or self.sounds[name]
+
+    def finished_segment(self, name: str) -> None:
+        with self._lock:
+            row = self.row(name)
+            row.done += 1
+            if row.status == "pending":
+                row.status = "in_progress"
+
+    def note(self, name: str, value: Any) -> None:
+        with self._lock:
+            self._noted = self._noted or self.notes.get(name) != value
+            self.notes[name] = value
+
+    def expect(self, seconds: float, done: float = 0.0) -> None:
+        """`seconds` of picture or sound are to be made, of which so many were there before."""
+        self._seconds_total, self._seconds = seconds, done
+        self._began = (self._clock(), done)
+
+    def reached(self, seconds: float) -> None:
+        self._seconds = max(self._seconds, min(seconds, self._seconds_total))
+
+    def hurry(self) -> None:
+        """Something that people wait for is there: tell it at the next occasion."""
+        self._told_at = -EVERY_SECONDS
+
+    def watch(self) -> None:
+        """To be called often: tells what has changed, now and then; raises when to stop."""
+        self._job.raise_if_stopped()
+        if self._clock() - self._told_at >= EVERY_SECONDS:
+            self.tell()
+
+    def tell(self) -> None:
+        self._told_at = self._clock()
+        speed = self.speed
+        left = (self._seconds_total - self._seconds) / speed if speed else None
+        with self._lock:
+            checkpoint = dict(self.notes) if self._noted else None
+            self._noted = False
+            pictures = [row.said() for row in self.pictures.values()]
+            sounds = [row.said() for row in self.sounds.values()]
+        self._job.progress(
+            round(self.progress, 4),
+            self.stage,
+            checkpoint=checkpoint,
+            renditions=pictures or sounds,
+            audio=sounds if pictures else None,
+            speed=round(speed, 2) if speed else None,
+            eta_seconds=round(left, 1) if left is not None else None,
+        )
+
+    @property
+    def progress(self) -> float:
+        begin = STEPS[self.stage]
+        if self.stage != "transcode" or not self._seconds_total:
+            return begin
+        share = min(1.0, self._seconds / self._seconds_total)
+        return begin + (STEPS["master_playlist"] - begin) * share
+
+    @property
+    def speed(self) -> float | None:
+        if self._began is None:
+            return None
+        at, done = self._began
+        spent = self._clock() - at
+        return (self._seconds - done) / spent if spent > 0.5 and self._seconds > done else None

@@ -1,0 +1,397 @@
+"""The picture of a version: what is playable as it is, and all rungs of the ladder from one decode.
+
+A long video is cut into spans: the first is encoded here and now, the others by whoever is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from rushes import errors
+from rushes.handlers.board import Row
+from rushes.handlers.making import (
+    Aside,
+    Copied,
+    Desk,
+    Differs,
+    Track,
+    explained,
+    in_timeline,
+    run_tracks,
+    segment_of,
+)
+from rushes.handlers.reading import LIMITS, Source
+from rushes.handlers.sound import begin
+from rushes.protocol import Part
+from rushes.tools import encoders, ffmpeg, ladder, process, programs, timeline
+from rushes.tools.encoders import Encoder
+from rushes.tools.ladder import Rendition
+from rushes.tools.probe import VideoStream, probe, refused
+from rushes.tools.timeline import Segment, Timeline
+
+ORIGINAL, SPAN = "original", "span"
+# H.264 as every browser plays it.
+PLAYABLE_PROFILES = ("Constrained Baseline", "Baseline", "Main", "High")
+PLAYABLE_FORMATS = ("yuv420p", "yuvj420p")
+HIGHEST_LEVEL = 52
+MARGIN = 0.025
+CORNERS = {
+    "top-left": (f"W*{MARGIN}", f"W*{MARGIN}"),
+    "top-right": (f"W-w-W*{MARGIN}", f"W*{MARGIN}"),
+    "bottom-left": (f"W*{MARGIN}", f"H-h-W*{MARGIN}"),
+    "bottom-right": (f"W-w-W*{MARGIN}", f"H-h-W*{MARGIN}"),
+}
+# Before anything is measured, a rendition may need so much more than its cap.
+PEAK = 1.1
+GUESSED_BIT_RATE = 5_000_000
+LONGEST_COPIED = 12.0
+
+
+class Picture:
+    def __init__(self, desk: Desk, source: Source) -> None:
+        self._desk = desk
+        self._source = source
+        self._video = source.video
+        self.renditions = ladder.renditions(
+            desk.profile, source.video, desk.job.args.get("qualities")
+        )
+        self.made = [each for each in self.renditions if not each.skipped]
+        for each in self.renditions:
+            desk.board.pictures[each.name] = self._row(each)
+        self._overlay = self._find_overlay()
+
+    def _row(self, rendition: Rendition) -> Row:
+        row = Row(rendition.name, "skipped" if rendition.skipped else "pending")
+        row.more = _shape(rendition.width, rendition.height, self._video, rendition.bitrate * 1000)
+        if codecs := self._desk.board.notes.get(f"codecs {rendition.name}"):
+            row.more["codecs"] = codecs
+        return row
+
+    # As it is
+
+    def start_copy(self, aside: Aside) -> Copied | None:
+        """None when browsers would not play it, or when it is to be changed."""
+        desk = self._desk
+        if desk.edit or not desk.profile.original or not is_playable(self._video):
+            return None
+        width, height = self._video.shown
+        rate = self._video.bit_rate or self._source.found.bit_rate or GUESSED_BIT_RATE
+        row = Row(ORIGINAL, "in_progress", more=_shape(width, height, self._video, rate))
+        # Key frames are where they are; players want to know the longest wait in advance.
+        row.more["target_seconds"] = max(LONGEST_COPIED, desk.profile.segment_seconds)
+        row.total = int((self._source.found.duration or 0) / desk.profile.segment_seconds) + 1
+        desk.board.pictures[ORIGINAL] = row
+        track = Copied(desk, ORIGINAL, desk.profile.segment_seconds)
+        aside.start(lambda: self._copy(aside, track, row))
+        return track
+
+    def _copy(self, aside: Aside, track: Copied, row: Row) -> None:
+        """Never a reason to fail: all else is made anyway."""
+        argv = ffmpeg.copy_picture(
+            programs.ffmpeg(), self._source.path, self._video.index, self._source.zero
+        )
+        try:
+            with explained(self._desk, "copying the source"):
+                with process.Running(argv, [track.feed], limits=LIMITS) as running:
+                    running.wait(aside.watch)
+                track.finish()
+        except (process.ToolFailed, Differs):
+            track.ticks.clear()
+        if track.ticks:
+            self._desk.finish(ORIGINAL)
+        else:
+            row.status = "failed"
+
+    # The ladder
+
+    def encode(self, aside: Aside) -> Timeline:
+        """What is missing of it; answers the timeline of what there is in the end."""
+        times = self._source.timeline()
+        desk, encoder = self._desk, self._encoder()
+        missing = self._missing(times)
+        self._expect(times, missing)
+        size = max(1, round(desk.profile.span_seconds / desk.profile.segment_seconds))
+        long = times.seconds > desk.profile.divide_after and not self._source.in_order
+        divides = long and any(number >= size for number in missing)
+        now = [number for number in missing if number < size] if divides else missing
+        for start, stop in timeline.runs(now):
+            encoder = self._encode_safely(aside, times, (start, stop), encoder)
+        desk.shelf.flush()
+        if divides:
+            aside.join(desk.board.watch)
+            desk.board.note("divided", True)
+            desk.board.tell()
+            left = [number for number in missing if number >= size]
+            raise errors.Divided(
+                self._parts(times, left, size, encoder), checkpoint=desk.board.notes
+            )
+        return self._without_lost_end(times)
+
+    def encode_span(self) -> list[int]:
+        """A share of the ladder, as the parent has planned it."""
+        args, desk = self._desk.job.args, self._desk
+        times = unpacked(args["timeline"])
+        self._expect(times, self._missing(times))
+        encoder = encoders.BY_NAME[args["encoder"]]
+        for start, stop in timeline.runs(self._missing(times)):
+            self._encode_run(times, (start, stop), encoder)
+        desk.shelf.flush()
+        if lost := self._missing(times):
+            raise errors.TransientFailure(f"{len(lost)} segments were not made", code="bad_output")
+        return [segment.number for segment in times.segments]
+
+    def _expect(self, times: Timeline, missing: Sequence[int]) -> None:
+        left = sum(each.seconds for each in times.segments if each.number in set(missing))
+        whole = sum(each.seconds for each in times.segments)
+        self._desk.board.expect(whole, whole - left)
+        for each in self.made:
+            row = self._desk.board.pictures[each.name]
+            row.total = len(times.segments)
+            names = (segment_of(each.name, segment.number) for segment in times.segments)
+            row.done = sum(name in self._desk.shelf.files for name in names)
+
+    def _missing(self, times: Timeline) -> list[int]:
+        files = self._desk.shelf.files
+        return [
+            segment.number
+            for segment in times.segments
+            if not all(segment_of(each.name, segment.number) in files for each in self.made)
+        ]
+
+    def _without_lost_end(self, times: Timeline) -> Timeline:
+        """A recording whose end cannot be decoded ends earlier."""
+        missing = self._missing(times)
+        if not missing:
+            return times
+        first = missing[0]
+        if first == 0 or missing != list(range(first, len(times.segments))):
+            raise refused("the file is damaged: parts of the picture cannot be decoded", "damaged")
+        self._desk.warnings.append("the end of the picture cannot be decoded")
+        stop = times.segments[first].start_pts
+        return replace(times, segments=times.segments[:first], end_pts=stop)
+
+    # Encoders
+
+    def _encoder(self) -> Encoder:
+        """The one that an earlier attempt has begun with, if it works here."""
+        desk = self._desk
+        wish = desk.board.notes.get("encoder", desk.profile.encoder)
+        encoder = encoders.choose(wish, sorted({each.codec for each in self.made}))
+        if wish not in ("auto", encoder.name) and "encoder" in desk.board.notes:
+            self._start_over()
+        self._note(encoder)
+        return encoder
+
+    def _note(self, encoder: Encoder) -> None:
+        self._desk.board.note("encoder", encoder.name)
+        for each in self.made:
+            self._desk.board.pictures[each.name].more["encoder"] = encoder.codecs[each.codec]
+
+    def _start_over(self) -> None:
+        """What another encoder has made cannot be continued."""
+        self._desk.shelf.discard(tuple(f"{each.name}/" for each in self.made))
+        for each in self.made:
+            self._desk.board.pictures[each.name].done = 0
+
+    def _encode_safely(
+        self, aside: Aside, times: Timeline, run: tuple[int, int], encoder: Encoder
+    ) -> Encoder:
+        """A device that fails is replaced by software in the same attempt."""
+        try:
+            self._encode_run(times, run, encoder, aside)
+        except (process.ToolFailed, Differs) as error:
+            if encoder.name == encoders.SOFTWARE:
+                if isinstance(error, process.ToolFailed) and error.gave_up:
+                    self._refuse_undecodable()
+                raise
+            self._desk.job.log(f"{encoder.name} failed: starting over in software")
+            self._start_over()
+            encoder = encoders.BY_NAME[encoders.SOFTWARE]
+            self._note(encoder)
+            self._encode_run(times, (0, run[1]), encoder, aside)
+        return encoder
+
+    def _refuse_undecodable(self) -> None:
+        """Whose fault was it? Where not one frame can be had, trying again cannot help."""
+        [argv] = ffmpeg.small_frames(
+            programs.ffmpeg(), self._source.path, self._video.index, [0.0], side=16
+        )
+        try:
+            frame = process.run(argv, watch=self._desk.board.watch)
+        except process.ToolFailed:
+            frame = b""
+        if not frame:
+            raise refused("the file is damaged: its picture cannot be decoded", "damaged")
+
+    def _encode_run(
+        self, times: Timeline, run: tuple[int, int], encoder: Encoder, aside: Aside | None = None
+    ) -> None:
+        """Neighbouring segments of all rungs, in one process."""
+        desk, board = self._desk, self._desk.board
+        cut = _cut(times, *run)
+        place = in_timeline(times)
+        tracks = [Track(desk, each.name, place) for each in self.made]
+        before = sum(each.seconds for each in times.segments if each.number < run[0])
+        begin_at = float((cut.start_pts - cut.zero_pts) * cut.time_base)
+
+        def command(fds: Sequence[int]) -> list[str]:
+            outputs = [
+                self._output(each, encoder, fd) for each, fd in zip(self.made, fds, strict=True)
+            ]
+            return ffmpeg.encode_span(
+                programs.ffmpeg(),
+                self._source.path,
+                self._video.index,
+                cut,
+                outputs,
+                prepare=prepared(self._video),
+                device=encoder.device,
+                overlay=self._overlay,
+            )
+
+        def watch() -> None:
+            if aside is not None:
+                aside.check()
+            board.watch()
+
+        def reached(at: float) -> None:
+            board.reached(before + max(0.0, at - begin_at))
+
+        with explained(desk, "encoding the picture"):
+            run_tracks(desk, command, tracks, watch=watch, progress=reached)
+
+    def _output(self, rendition: Rendition, encoder: Encoder, fd: int) -> ffmpeg.Output:
+        profile = self._desk.profile
+        return ffmpeg.Output(
+            width=rendition.width,
+            height=rendition.height,
+            encode=encoder.arguments(
+                rendition.codec, bitrate=rendition.bitrate, crf=profile.crf, preset=profile.preset
+            ),
+            fd=fd,
+            tail=encoder.tail,
+        )
+
+    # Spans
+
+    def _parts(
+        self, times: Timeline, left: Sequence[int], size: int, encoder: Encoder
+    ) -> list[Part]:
+        given = self._desk.job.args
+        shared: dict[str, Any] = {
+            **{name: given[name] for name in ("settings", "edit") if name in given},
+            "qualities": [each.name for each in self.made],
+            "encoder": encoder.name,
+        }
+        needs = [] if encoder.name == encoders.SOFTWARE else [encoder.name]
+        groups: dict[int, list[int]] = {}
+        for number in left:
+            groups.setdefault(number // size, []).append(number)
+        return [
+            Part(
+                kind=SPAN,
+                args={**shared, "timeline": packed(times, numbers[0], numbers[-1] + 1)},
+                needs=needs,
+            )
+            for numbers in groups.values()
+        ]
+
+    # Overlay
+
+    def _find_overlay(self) -> ffmpeg.Overlay | None:
+        wish = self._desk.overlay
+        if not wish:
+            return None
+        path = self._desk.job.source(str(wish["media_id"]))
+        found = probe(path, self._desk.board.watch)
+        if found.video is None:
+            raise refused("the overlay has no picture", "no_picture")
+        position = wish.get("position", "bottom-right")
+        if isinstance(position, Mapping):
+            x, y = f"W*{float(position['x']):.4f}", f"H*{float(position['y']):.4f}"
+        else:
+            x, y = CORNERS[str(position)]
+        return ffmpeg.Overlay(
+            path=path,
+            index=found.video.index,
+            zero=begin(found) + self._desk.begin,
+            begin=self._desk.begin,
+            x=x,
+            y=y,
+            size=float(wish.get("size", 0.25)),
+        )
+
+
+def is_playable(video: VideoStream) -> bool:
+    return (
+        video.codec == "h264"
+        and video.profile in PLAYABLE_PROFILES
+        and video.pixel_format in PLAYABLE_FORMATS
+        and video.level <= HIGHEST_LEVEL
+        and not (video.rotation or video.interlaced or video.hdr)
+        and video.sample_aspect == 1
+    )
+
+
+def prepared(video: VideoStream) -> list[str]:
+    """What is done once, before the picture is split."""
+    steps = []
+    if video.interlaced:
+        steps.append("bwdif=mode=send_frame")
+    if video.frame_rate > ladder.FASTEST + 0.5:
+        steps.append(f"fps={ladder.FASTEST:.0f}")
+    if video.hdr:
+        steps.append(ffmpeg.TONE_MAP)
+    return steps
+
+
+def _shape(width: int, height: int, video: VideoStream, bandwidth: int) -> dict[str, Any]:
+    return {
+        "width": width,
+        "height": height,
+        "frame_rate": round(ladder.frame_rate(video), 3),
+        "bandwidth": round(bandwidth * PEAK),
+        "average_bandwidth": bandwidth,
+    }
+
+
+def _cut(times: Timeline, start: int, stop: int) -> ffmpeg.Cut:
+    inside = [each for each in times.segments if start <= each.number < stop]
+    after = next((each for each in times.segments if each.number == stop), None)
+    return ffmpeg.Cut(
+        time_base=times.time_base,
+        zero_pts=times.zero_pts,
+        start_pts=inside[0].start_pts,
+        stop_pts=after.start_pts if after else times.end_pts,
+        key_pts=times.key_before(inside[0].start_pts),
+        key_times=[float((each.start_pts - times.zero_pts) * times.time_base) for each in inside],
+        first_number=start,
+    )
+
+
+def packed(times: Timeline, start: int, stop: int) -> dict[str, Any]:
+    """A part of a timeline, as the arguments of a job."""
+    cut = _cut(times, start, stop)
+    return {
+        "time_base": [times.time_base.numerator, times.time_base.denominator],
+        "zero_pts": times.zero_pts,
+        "stop_pts": cut.stop_pts,
+        "key_pts": cut.key_pts,
+        "segments": [
+            [each.number, each.start_pts, each.seconds, each.frames]
+            for each in times.segments[start:stop]
+        ],
+    }
+
+
+def unpacked(plan: Mapping[str, Any]) -> Timeline:
+    return Timeline(
+        time_base=Fraction(*plan["time_base"]),
+        zero_pts=plan["zero_pts"],
+        end_pts=plan["stop_pts"],
+        segments=[Segment(*each) for each in plan["segments"]],
+        keys=[] if plan["key_pts"] is None else [plan["key_pts"]],
+    )

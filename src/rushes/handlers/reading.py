@@ -1,0 +1,114 @@
+"""Reading a job's source: what is in it, and when every frame is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rushes.handlers.making import Desk, explained
+from rushes.tools import ffmpeg, process, programs, timeline
+from rushes.tools.probe import LONGEST_SECONDS, TOO_LONG, Probe, VideoStream, probe, refused
+from rushes.tools.timeline import Packets, Timeline
+
+FIRST_PACKETS = "%+#64"
+LIMITS = process.Limits(wall_seconds=3600, stall_seconds=600)
+SLACK_BYTES = 64 * 1024 * 1024
+NO_TIMES = "the file is damaged: its frames have no times"
+
+
+class Source:
+    """`path` is what is decoded: the source, or a copy of it whose times are in order."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.path: Path = desk.job.source()
+        self.found: Probe = probe(self.path, desk.board.watch)
+        self.in_order = False
+        self._packets: Packets | None = None
+        self._first_pts = 0
+        self._video = self.found.video
+
+    @property
+    def video(self) -> VideoStream:
+        if self._video is None:
+            raise refused("there is no picture in this file", "no_picture")
+        return self._video
+
+    @property
+    def zero(self) -> float:
+        """When the first frame that is kept is shown, in seconds of the source."""
+        if self._packets is not None:
+            return float(self.timeline().zero_pts * self.video.time_base)
+        return float(self._first_pts * self.video.time_base)
+
+    def look(self) -> None:
+        """Enough to start with: the first packets, or all of them when those are not enough."""
+        argv = ffmpeg.packets(programs.ffprobe(), self.path, self.video.index)
+        argv[1:1] = ["-read_intervals", FIRST_PACKETS]
+        try:
+            said = process.run(argv, watch=self._desk.board.watch).decode(errors="replace")
+        except process.ToolFailed:
+            said = ""
+        first = timeline.read_packets(said)
+        self._first_pts = min(first.pts, default=self.video.start_pts)
+        if self._desk.edit or not timeline.is_regular(first, self.video.time_base):
+            self.index()
+
+    def index(self) -> bool:
+        """When every frame is shown. A source whose times make no sense is put in order first:
+        then it answers True, as nothing holds that was found out before."""
+        if self._packets is None:
+            self._packets = self._read(self.path)
+            if not timeline.is_regular(self._packets, self.video.time_base):
+                self._put_in_order()
+                return True
+        return False
+
+    def timeline(self) -> Timeline:
+        assert self._packets is not None
+        times = timeline.build(
+            self._packets,
+            self.video.time_base,
+            self._desk.profile.segment_seconds,
+            start=self._desk.begin,
+            end=self._desk.edit.get("end"),
+            frame_seconds=1 / self.video.frame_rate,
+        )
+        if times.seconds > LONGEST_SECONDS:
+            raise refused(TOO_LONG, "damaged")
+        return times
+
+    def _put_in_order(self) -> None:
+        self._desk.job.log("the source's times are broken: it is put in order first")
+        size = self.path.stat().st_size
+        self._desk.job.check_room(size)
+        target = self._desk.job.scratch / "in-order.mkv"
+        again = self._packets is None or self._packets.missing > len(self._packets.pts)
+        limits = replace(LIMITS, file_bytes=(10 if again else 2) * size + SLACK_BYTES)
+        argv = ffmpeg.normalize(programs.ffmpeg(), self.path, target, again=again)
+        try:
+            with explained(self._desk, "putting the source in order"):
+                process.run(argv, limits=limits, watch=self._desk.board.watch)
+        except process.ToolFailed as error:
+            raise refused(NO_TIMES, "damaged") from error
+        old, made = self.video, probe(target, self._desk.board.watch)
+        if made.video is None:
+            raise refused(NO_TIMES, "damaged")
+        self.path, self.in_order = target, True
+        # Its streams are numbered anew.
+        self.found = replace(self.found, audios=made.audios)
+        self._video = replace(
+            made.video, sample_aspect=old.sample_aspect, interlaced=old.interlaced
+        )
+        self._packets = self._read(target)
+        if not self._packets.pts:
+            raise refused(NO_TIMES, "damaged")
+
+    def _read(self, path: Path) -> Packets:
+        argv = ffmpeg.packets(programs.ffprobe(), path, self.video.index)
+        try:
+            with explained(self._desk, "reading the source"):
+                said = process.run(argv, limits=LIMITS, watch=self._desk.board.watch)
+        except process.ToolFailed as error:
+            raise refused("the file is damaged: it cannot be read", "damaged") from error
+        return timeline.read_packets(said.decode(errors="replace"))

@@ -1,0 +1,193 @@
+"""The sound of a version: encoded once, or kept as it is, each track a rendition of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rushes.handlers.board import Row
+from rushes.handlers.making import Aside, Desk, Track, explained, run_tracks
+from rushes.handlers.reading import Source
+from rushes.tools import ffmpeg, process, programs
+from rushes.tools.ladder import audio_names
+from rushes.tools.probe import AudioStream, Probe, probe
+
+COPIED_RATES = (44_100, 48_000)
+# Sound that begins this close to the picture needs no mending.
+IN_STEP_SECONDS = 0.025
+SMALLER = 64
+AAC_FRAME = 1024
+
+Command = Callable[[Sequence[int]], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`bitrate` None keeps it as it is."""
+
+    name: str
+    audio: AudioStream
+    bitrate: int | None
+
+
+def start(desk: Desk, aside: Aside, source: Source) -> None:
+    """Beside the picture; `aside` ends when both are whole."""
+    found, zero = source.found, source.zero
+    seconds = source.timeline().seconds if desk.edit else None
+    wish = desk.overlay.get("sound", "main")
+    if desk.overlay and (wish != "main" or not found.audios):
+        other = desk.job.source(str(desk.overlay["media_id"]))
+        mix = _mixed(desk, found, source.path, zero, other, keep=wish == "both")
+        if mix:
+            names = audio_names([mix[0][1]])
+            _list(desk, names[0], mix[0][1], found.duration, default=True)
+            command = _mix_command(desk, [(p, a.index, z) for p, a, z in mix], seconds)
+            aside.start(lambda: _make(desk, command, names, aside.watch))
+        return
+    plans = [
+        Plan(name, audio, None if _fits(desk, audio, zero) else desk.profile.audio_bitrate)
+        for name, audio in zip(audio_names(found.audios), found.audios, strict=True)
+    ]
+    for plan in plans:
+        _list(desk, plan.name, plan.audio, found.duration, default=plan is plans[0])
+    if plans:
+        command = _command(desk, source.path, plans, zero, seconds)
+        aside.start(lambda: _make(desk, command, [plan.name for plan in plans], aside.watch))
+
+
+def make_alone(desk: Desk, source: Source) -> float:
+    """For media without a picture; answers how many seconds there are."""
+    audio = source.found.audios[0]
+    end = desk.edit.get("end")
+    seconds = None if end is None else float(end) - desk.begin
+    expected = seconds or max(0.1, (source.found.duration or 0.0) - desk.begin)
+    best = desk.profile.audio_bitrate
+    plans = [
+        Plan(f"audio-{rate}k", audio, rate)
+        for rate in ([best, SMALLER] if best > SMALLER else [best])
+    ]
+    for plan in plans:
+        _list(desk, plan.name, audio, expected, default=plan is plans[0])
+    desk.board.expect(expected)
+    zero = begin(source.found) + desk.begin
+    command = _command(desk, source.path, plans, zero, seconds)
+    names = [plan.name for plan in plans]
+    _make(desk, command, names, desk.board.watch, desk.board.reached)
+    return sum(desk.seconds_of(names[0]))
+
+
+def begin(found: Probe) -> float:
+    """When a file's own time begins."""
+    if found.video is not None:
+        return float(found.video.start_pts * found.video.time_base)
+    return (found.audios[0].start_seconds or 0.0) if found.audios else 0.0
+
+
+def _fits(desk: Desk, audio: AudioStream, zero: float) -> bool:
+    """Whether browsers play it as it is, in step with the picture."""
+    begins = audio.start_seconds
+    return (
+        not desk.edit
+        and audio.codec == "aac"
+        and audio.profile == "LC"
+        and audio.has_header
+        and audio.channels <= 2
+        and audio.sample_rate in COPIED_RATES
+        and begins is not None
+        and abs(begins - zero) <= IN_STEP_SECONDS
+    )
+
+
+def _list(
+    desk: Desk, name: str, audio: AudioStream, seconds: float | None, *, default: bool
+) -> None:
+    taken = [row.more.get("title") for row in desk.board.sounds.values()]
+    title = audio.title or audio.language or "Audio"
+    row = Row(name)
+    row.total = int((seconds or 0.0) / desk.profile.segment_seconds) + 1
+    row.more = {
+        "title": f"{title} {len(taken) + 1}" if title in taken else title,
+        "language": audio.language,
+        "default": default,
+        "channels": min(2, audio.channels),
+        "bandwidth": desk.profile.audio_bitrate * 1000,
+        # Until its header is there; both that are made have this one.
+        "codecs": "mp4a.40.2",
+    }
+    desk.board.sounds[name] = row
+
+
+def _command(
+    desk: Desk, path: Path, plans: Sequence[Plan], zero: float, seconds: float | None
+) -> Command:
+    def command(fds: Sequence[int]) -> list[str]:
+        wanted = [plan for plan in plans if not desk.is_finished(plan.name)]
+        outputs = [
+            ffmpeg.Sound(
+                index=plan.audio.index,
+                bitrate=plan.bitrate,
+                channels=plan.audio.channels,
+                fd=fd,
+            )
+            for plan, fd in zip(wanted, fds, strict=True)
+        ]
+        return ffmpeg.sound(
+            programs.ffmpeg(),
+            path,
+            outputs,
+            zero=zero,
+            seconds=seconds,
+            segment_seconds=desk.profile.segment_seconds,
+        )
+
+    return command
+
+
+def _mix_command(
+    desk: Desk, inputs: Sequence[tuple[Path, int, float]], seconds: float | None
+) -> Command:
+    return lambda fds: ffmpeg.mixed_sound(
+        programs.ffmpeg(),
+        inputs,
+        ffmpeg.Sound(index=0, bitrate=desk.profile.audio_bitrate, channels=2, fd=fds[0]),
+        seconds=seconds,
+        segment_seconds=desk.profile.segment_seconds,
+    )
+
+
+def _mixed(
+    desk: Desk, found: Probe, path: Path, zero: float, other: Path, *, keep: bool
+) -> list[tuple[Path, AudioStream, float]]:
+    """The overlay's sound, with the main one's if both are wished or it has none."""
+    second = probe(other, desk.board.watch)
+    mix = [(other, audio, begin(second) + desk.begin) for audio in second.audios[:1]]
+    if keep or not mix:
+        mix = [(path, audio, zero) for audio in found.audios[:1]] + mix
+    return mix
+
+
+def _make(
+    desk: Desk,
+    command: Command,
+    names: Sequence[str],
+    watch: process.Watch,
+    progress: Callable[[float], None] = lambda seconds: None,
+) -> None:
+    """All in one process. What was finished before is not made again. On the last attempt, sound
+    that cannot be read does not keep the picture from being watched."""
+    tracks = [Track(desk, name) for name in names if not desk.is_finished(name)]
+    if tracks:
+        try:
+            with explained(desk, "encoding the sound"):
+                run_tracks(desk, command, tracks, watch=watch, progress=progress)
+        except process.ToolFailed:
+            if desk.job.attempt < desk.job.max_attempts:
+                raise
+            desk.warnings.append("the sound could not be read to its end")
+        desk.shelf.flush()
+    for name in names:
+        if desk.seconds_of(name):
+            desk.finish(name)
+        else:
+            desk.board.row(name).status = "failed"

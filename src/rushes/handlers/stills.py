@@ -1,0 +1,188 @@
+"""Pictures of a media: the one that stands for it, and small ones to find a moment by."""
+
+from __future__ import annotations
+
+import statistics
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from rushes.handlers.making import Desk, explained
+from rushes.tools import ffmpeg, process, programs
+from rushes.tools.ladder import fitted
+from rushes.tools.probe import Chapter, Probe, VideoStream
+from rushes.tools.timeline import Timeline
+
+CANDIDATES = (0.1, 0.3, 0.5, 0.7, 0.9, 0.02)
+SIDE = 64
+# Of the grey values: a picture with less is black, white or fog.
+LIVELY = 25.0
+LIMITS = process.Limits(wall_seconds=60, cpu_seconds=120, stall_seconds=60)
+LONG = process.Limits(stall_seconds=600, file_bytes=64 * 1024 * 1024)
+COLUMNS = ROWS = 10
+STORYBOARD_SHORT_SIDE = 90
+WAVE_RATE = 8_000
+WAVE_POINTS = 2_000
+
+
+def thumbnail(desk: Desk, source: Path, video: VideoStream, start: float, seconds: float) -> None:
+    """A lively frame, near the beginning if there is one. Never a reason to fail."""
+    times = [start + share * seconds for share in CANDIDATES]
+    try:
+        best = _liveliest(desk, source, video, times)
+        size = fitted(video.shown, 720)
+        argv = ffmpeg.picture_at(programs.ffmpeg(), source, video.index, best, size, hdr=video.hdr)
+        picture = process.run(argv, limits=LIMITS, watch=desk.board.watch)
+        if not picture:
+            argv = ffmpeg.picture_at(
+                programs.ffmpeg(), source, video.index, 0.0, size, hdr=video.hdr
+            )
+            picture = process.run(argv, limits=LIMITS, watch=desk.board.watch)
+    except process.ToolFailed:
+        picture = b""
+    if picture:
+        desk.shelf.put("thumbnail.jpg", picture)
+    else:
+        desk.job.log("no picture could be taken for the thumbnail")
+
+
+def _liveliest(desk: Desk, source: Path, video: VideoStream, times: Sequence[float]) -> float:
+    scores: list[tuple[float, float]] = []
+    commands = ffmpeg.small_frames(programs.ffmpeg(), source, video.index, times, SIDE)
+    for time, argv in zip(times, commands, strict=True):
+        grey = process.run(argv, limits=LIMITS, watch=desk.board.watch)
+        score = liveliness(grey)
+        if score >= LIVELY:
+            return time
+        scores.append((score, time))
+    return max(scores)[1]
+
+
+def liveliness(grey: bytes) -> float:
+    """How much the grey values differ; nothing for what is almost black or white."""
+    if not grey or not 16 < sum(grey) / len(grey) < 240:
+        return 0.0
+    return statistics.pstdev(grey)
+
+
+def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline) -> None:
+    """Sheets of small pictures, and a track that tells which is when. Never a reason to fail."""
+    interval = max(2.0, min(10.0, timeline.seconds / 100))
+    count = max(1, int(timeline.seconds / interval))
+    size = fitted(video.shown, STORYBOARD_SHORT_SIDE)
+    apart = timeline.seconds / max(1, len(timeline.keys))
+    keys_only = apart <= interval or timeline.seconds > 600
+    # Not every decoder can skip frames.
+    for skipping in [True, False] if keys_only else [False]:
+        argv = ffmpeg.storyboard(
+            programs.ffmpeg(),
+            source,
+            video.index,
+            zero=float(timeline.zero_pts * timeline.time_base),
+            interval=interval,
+            size=size,
+            columns=COLUMNS,
+            rows=ROWS,
+            count=count,
+            keys_only=skipping,
+            target=desk.job.scratch,
+        )
+        with suppress(process.ToolFailed), explained(desk, "making the storyboard"):
+            process.run(argv, limits=LONG, watch=desk.board.watch)
+            break
+    else:
+        return
+    sheets = sorted(desk.job.scratch.glob("storyboard-*.jpg"), key=lambda path: len(path.name))
+    for sheet in sheets:
+        desk.shelf.put(sheet.name, sheet.read_bytes())
+    if sheets:
+        count = min(count, len(sheets) * COLUMNS * ROWS)
+        track = storyboard_track(count, interval, timeline.seconds, size)
+        desk.shelf.put("storyboard.vtt", track.encode())
+
+
+def storyboard_track(count: int, interval: float, seconds: float, size: tuple[int, int]) -> str:
+    lines = ["WEBVTT", ""]
+    for number in range(count):
+        sheet, place = divmod(number, COLUMNS * ROWS)
+        row, column = divmod(place, COLUMNS)
+        until = seconds if number == count - 1 else (number + 1) * interval
+        x, y = column * size[0], row * size[1]
+        lines += [
+            f"{clock(number * interval)} --> {clock(until)}",
+            f"storyboard-{sheet}.jpg#xywh={x},{y},{size[0]},{size[1]}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def chapters_track(chapters: Sequence[Chapter], zero: float, seconds: float) -> str:
+    lines = ["WEBVTT", ""]
+    for chapter in chapters:
+        start, end = max(0.0, chapter.start - zero), min(seconds, chapter.end - zero)
+        if end > start:
+            title = chapter.title.replace("-->", "→").replace("&", "&amp;").replace("<", "&lt;")
+            lines += [f"{clock(start)} --> {clock(end)}", " ".join(title.split()), ""]
+    return "\n".join(lines)
+
+
+def clock(seconds: float) -> str:
+    """As WebVTT writes times."""
+    whole = round(seconds * 1000)
+    minutes, milliseconds = divmod(whole, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02d}:{minutes:02d}:{milliseconds / 1000:06.3f}"
+
+
+def waveform(desk: Desk, source: Path, probe: Probe, seconds: float) -> None:
+    """Peaks of the sound, and a picture of them (or the cover) to stand for it."""
+    wave = Wave(max(1, int(seconds * WAVE_RATE / WAVE_POINTS)))
+    index = probe.audios[0].index
+    argv = ffmpeg.samples(programs.ffmpeg(), source, index, WAVE_RATE)
+    with explained(desk, "reading the sound"):
+        running = process.Running(argv, [wave.feed], limits=LONG)
+        with running:
+            running.wait(desk.board.watch)
+    peaks = wave.finish()
+    about = {"version": 1, "seconds": round(seconds, 3), "peaks": peaks}
+    desk.shelf.put("waveform.json", msgspec.json.encode(about))
+    try:
+        if probe.cover is not None:
+            argv = ffmpeg.picture_at(
+                programs.ffmpeg(), source, probe.cover, 0.0, (720, -2), hdr=False
+            )
+        else:
+            argv = ffmpeg.wave_picture(programs.ffmpeg(), source, index)
+        picture = process.run(argv, limits=LONG, watch=desk.board.watch)
+    except process.ToolFailed:
+        picture = b""
+    if picture:
+        desk.shelf.put("thumbnail.jpg", picture)
+
+
+class Wave:
+    """The loudest of every so many samples, between 0 and 1."""
+
+    def __init__(self, samples_a_point: int) -> None:
+        self._step = samples_a_point * 2
+        self._rest = b""
+        self._peaks: list[float] = []
+
+    def feed(self, chunk: bytes) -> None:
+        data = self._rest + chunk
+        whole = len(data) // self._step * self._step
+        for at in range(0, whole, self._step):
+            self._note(data[at : at + self._step])
+        self._rest = data[whole:]
+
+    def finish(self) -> list[float]:
+        if len(self._rest) >= 2:
+            self._note(self._rest[: len(self._rest) // 2 * 2])
+        return self._peaks
+
+    def _note(self, data: bytes) -> None:
+        samples = array("h", data)
+        self._peaks.append(round(min(1.0, max(max(samples), -min(samples)) / 32767), 4))

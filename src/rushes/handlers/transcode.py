@@ -1,0 +1,202 @@
+"""The jobs that make a version to watch: `transcode`, `trim`, `composite`, and `span`, a share of
+one of them.
+
+What is playable as it is, is published first; then one process decodes once for all rungs. Every
+finished segment is where it stays, so whoever goes on after a crash makes only what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushes.handlers import sound, stills
+from rushes.handlers.board import Row
+from rushes.handlers.making import Aside, Copied, Desk
+from rushes.handlers.picture import ORIGINAL, Picture
+from rushes.handlers.reading import Source
+from rushes.tools import ffmpeg, playlist
+from rushes.tools.probe import refused
+from rushes.tools.timeline import Timeline
+from rushes.worker.context import JobContext
+
+# Boundaries that differ by less are the same to a player.
+ALIGNED_SECONDS = 0.002
+
+
+def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
+    """A new version of the job's media. `keep`: go on with what an earlier attempt has made."""
+    desk = Desk.of(job)
+    try:
+        desk.board.step("probe")
+        source = Source(desk)
+        if keep or desk.board.notes.get("divided"):
+            _adopt(desk)
+        return _video(desk, source) if source.found.video else _sound(desk, source)
+    finally:
+        desk.shelf.close()
+
+
+def span(job: JobContext) -> dict[str, Any]:
+    """Some segments of the version that the parent makes."""
+    desk = Desk.of(job)
+    try:
+        desk.board.step("probe")
+        source = Source(desk)
+        desk.shelf.adopt(lambda name: True)
+        desk.board.step("transcode")
+        return {"segments": Picture(desk, source).encode_span()}
+    finally:
+        desk.shelf.close()
+
+
+def _adopt(desk: Desk) -> None:
+    """What can be continued: a rendition only if it is known what it is."""
+    notes = desk.board.notes
+
+    def wanted(name: str) -> bool:
+        rendition, _, file = name.partition("/")
+        return not file or rendition.startswith("audio") or f"codecs {rendition}" in notes
+
+    desk.shelf.adopt(wanted)
+
+
+def _video(desk: Desk, source: Source) -> dict[str, Any]:
+    source.look()
+    try:
+        return _pictures(desk, source)
+    except OutOfOrder:
+        # Sound and copy were begun from the source as it was.
+        desk.shelf.discard((f"{ORIGINAL}/", "audio"))
+        desk.board.pictures.clear()
+        desk.board.sounds.clear()
+        return _pictures(desk, source)
+
+
+class OutOfOrder(Exception):
+    """The times of a source turned out to be broken after the work had begun."""
+
+
+def _pictures(desk: Desk, source: Source) -> dict[str, Any]:
+    board = desk.board
+    picture = Picture(desk, source)
+    with Aside(desk.job) as aside:
+        copied = picture.start_copy(aside)
+        sound.start(desk, aside, source)
+        board.step("thumbnail")
+        length = source.found.duration or 0.0
+        if "thumbnail.jpg" not in desk.shelf.files:
+            begin, end = desk.begin, desk.edit.get("end") or length
+            stills.thumbnail(desk, source.path, source.video, begin, max(0.0, end - begin))
+        if source.index():
+            raise OutOfOrder
+        board.step("transcode")
+        times = picture.encode(aside)
+        aside.join(board.watch)
+    for each in picture.made:
+        desk.finish(each.name)
+    return _finish(desk, source, picture, times, copied)
+
+
+def _finish(
+    desk: Desk, source: Source, picture: Picture, times: Timeline, copied: Copied | None
+) -> dict[str, Any]:
+    board, video = desk.board, source.video
+    board.step("master_playlist")
+    if "storyboard.vtt" not in desk.shelf.files:
+        stills.storyboard(desk, source.path, video, times)
+    if source.found.chapters:
+        zero = float(times.zero_pts * times.time_base)
+        track = stills.chapters_track(source.found.chapters, zero, times.seconds)
+        desk.shelf.put("chapters.vtt", track.encode())
+    names = [each.name for each in picture.made]
+    if copied is not None and _is_aligned(copied, times):
+        names.insert(0, ORIGINAL)
+    videos = [_video_of(board.pictures[name]) for name in names]
+    _publish(desk, videos, _sounds(desk), times.seconds)
+    width, height = video.shown
+    return {
+        "kind": "video",
+        "duration": round(times.seconds, 3),
+        "width": width,
+        "height": height,
+        "frames": times.frames,
+        "segments": len(times.segments),
+        "renditions": [row.name for row in board.pictures.values() if row.status == "completed"],
+        "subtitles": [_named(each) for each in source.found.subtitles],
+        "chapters": len(source.found.chapters),
+        "warnings": desk.warnings,
+    }
+
+
+def _named(stream: Any) -> dict[str, Any]:
+    return {"codec": stream.codec, "language": stream.language, "title": stream.title}
+
+
+def _sound(desk: Desk, source: Source) -> dict[str, Any]:
+    desk.board.step("transcode")
+    seconds = sound.make_alone(desk, source)
+    if not seconds:
+        raise refused("there is no sound in this file that could be read", "damaged")
+    desk.board.step("thumbnail")
+    stills.waveform(desk, source.path, source.found, seconds)
+    desk.board.step("master_playlist")
+    _publish(desk, [], _sounds(desk), seconds)
+    return {
+        "kind": "audio",
+        "duration": round(seconds, 3),
+        "renditions": [row.name for row in desk.board.sounds.values()],
+        "warnings": desk.warnings,
+    }
+
+
+def _is_aligned(copied: Copied, times: Timeline) -> bool:
+    """A player may only switch between renditions whose segments begin at the same times."""
+    starts = [float((s.start_pts - times.zero_pts) * times.time_base) for s in times.segments]
+    return len(starts) == len(copied.starts) and all(
+        abs(ours - theirs) < ALIGNED_SECONDS
+        for ours, theirs in zip(starts, copied.starts, strict=True)
+    )
+
+
+def _publish(
+    desk: Desk,
+    videos: Sequence[playlist.Video],
+    sounds: Sequence[playlist.Audio],
+    seconds: float,
+) -> None:
+    desk.shelf.put(playlist.MASTER, playlist.master(videos, sounds).encode())
+    listed: list[playlist.Video | playlist.Audio] = [*videos, *sounds]
+    tracks = [playlist.Track(each, desk.seconds_of(each.name), ffmpeg.TICKS) for each in listed]
+    desk.shelf.put(playlist.MANIFEST, playlist.manifest(tracks, seconds).encode())
+    desk.board.step("finalize")
+    desk.shelf.flush()
+
+
+def _video_of(row: Row) -> playlist.Video:
+    about = row.more
+    return playlist.Video(
+        name=row.name,
+        width=about["width"],
+        height=about["height"],
+        bandwidth=about["bandwidth"],
+        average_bandwidth=about["average_bandwidth"],
+        codecs=about["codecs"],
+        frame_rate=about["frame_rate"],
+    )
+
+
+def _sounds(desk: Desk) -> list[playlist.Audio]:
+    return [
+        playlist.Audio(
+            name=row.name,
+            codecs=row.more["codecs"],
+            bandwidth=row.more["bandwidth"],
+            channels=row.more["channels"],
+            language=row.more["language"],
+            title=row.more["title"],
+            default=row.more["default"],
+        )
+        for row in desk.board.sounds.values()
+        if row.status == "completed"
+    ]

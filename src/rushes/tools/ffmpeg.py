@@ -1,0 +1,340 @@
+"""The command lines of ffmpeg and ffprobe. Pure: lists of arguments, nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+FORMATS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,mpegts,mpeg,mpegvideo,avi,flv,ogg,asf,wav,w64,mp3,aac,"
+    "flac,ivf,mxf,aiff,ac3,eac3,amr,caf,gif,h264,hevc,obu,dv,rm,wv,ape,tta,au,dts,nut,swf,m4v,gxf"
+)
+# Of the picture everywhere: divides 24, 25, 30, 50, 60 and their 1001 relatives.
+TICKS = 90_000
+SOUND_RATE = 48_000
+OUT_OF_STEP_SECONDS = 0.03
+# With an edit list in the header, times would depend on where a process began.
+FRAGMENTS = "empty_moov+default_base_moof+skip_trailer+frag_discont"
+QUIET = ("-hide_banner", "-nostdin", "-loglevel", "error")
+# The same bytes for the same picture, whichever process made them.
+EXACT = ("-map_metadata", "-1", "-map_chapters", "-1", "-fflags", "+bitexact")
+KEY_MARGIN_SECONDS = 0.0005
+TONE_MAP = (
+    "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=hable:desat=0,"
+    "zscale=t=bt709:m=bt709:r=tv,format=yuv420p"
+)
+
+
+def guarded(path: Path) -> list[str]:
+    """An input from outside: no format that names other files, no protocol but plain files."""
+    return [
+        *("-protocol_whitelist", "file,pipe", "-format_whitelist", FORMATS),
+        *("-i", f"file:{path}"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One rendition of the picture: how it is scaled, how encoded, where it goes."""
+
+    width: int
+    height: int
+    encode: Sequence[str]
+    fd: int
+    tail: str = "format=yuv420p"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """A second picture on top. `x` and `y` are expressions of W, H (the first one's size) and w, h
+    (its own); `size` is its share of the width. Its own time `zero` is the result's beginning, and
+    `begin` of it was cut off."""
+
+    path: Path
+    index: int
+    zero: float
+    begin: float
+    x: str
+    y: str
+    size: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Frames from `start_pts` up to `stop_pts`, decoded from `key_pts` on."""
+
+    time_base: Fraction
+    zero_pts: int
+    start_pts: int
+    stop_pts: int
+    key_pts: int | None
+    key_times: Sequence[float]
+    first_number: int
+
+
+def encode_span(
+    program: str,
+    source: Path,
+    index: int,
+    cut: Cut,
+    outputs: Sequence[Output],
+    *,
+    prepare: Sequence[str] = (),
+    device: Sequence[str] = (),
+    overlay: Overlay | None = None,
+) -> list[str]:
+    """Decode once; every output gets the same frames, and key frames at the same times."""
+    argv = [program, *QUIET, *device, "-copyts", *_seek(cut), *guarded(source)]
+    if overlay is not None:
+        argv += [*_seek_overlay(cut, overlay), *guarded(overlay.path)]
+    argv += ["-filter_complex", _graph(index, cut, outputs, prepare, overlay)]
+    keys = ",".join(f"{max(0.0, time - KEY_MARGIN_SECONDS):.6f}" for time in cut.key_times)
+    for number, output in enumerate(outputs):
+        argv += [
+            *("-map", f"[v{number}]", *EXACT, "-flags:v", "+bitexact"),
+            *output.encode,
+            *("-force_key_frames", keys, "-fps_mode", "passthrough"),
+            *("-enc_time_base", f"1:{TICKS}", *picture_fragments(cut.first_number)),
+            f"pipe:{output.fd}",
+        ]
+    return [*argv, *PROGRESS]
+
+
+PROGRESS = ("-progress", "pipe:1", "-stats_period", "0.5")
+
+
+def picture_fragments(first_number: int = 0) -> list[str]:
+    """One fragment for each key frame, with absolute times."""
+    return [
+        *("-video_track_timescale", str(TICKS), "-avoid_negative_ts", "disabled", "-f", "mp4"),
+        *("-movflags", f"frag_keyframe+negative_cts_offsets+{FRAGMENTS}"),
+        *("-fragment_index", str(first_number + 1)),
+    ]
+
+
+def copy_picture(program: str, source: Path, index: int, zero: float) -> list[str]:
+    """As it is, to stdout."""
+    return [
+        *(program, *QUIET, "-copyts", *guarded(source), "-map", f"0:{index}", "-c", "copy"),
+        *("-output_ts_offset", f"{-zero:.6f}", *EXACT, *picture_fragments(), "pipe:1"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """One output of sound: `bitrate` in kbit/s, or None to keep it as it is."""
+
+    index: int
+    bitrate: int | None
+    channels: int
+    fd: int
+
+
+def sound(
+    program: str,
+    source: Path,
+    outputs: Sequence[Sound],
+    *,
+    zero: float,
+    seconds: float | None,
+    segment_seconds: float,
+) -> list[str]:
+    """Sound from `zero` on, in fragments; silence where it is missing, so that it stays in step."""
+    argv = [program, *QUIET, "-copyts", *guarded(source)]
+    for output in outputs:
+        argv += ["-map", f"0:{output.index}"]
+        if output.bitrate is None:
+            argv += ["-c:a", "copy", "-output_ts_offset", f"{-zero:.6f}"]
+        else:
+            argv += [*_aac(output), "-af", _in_step(zero, seconds)]
+        argv += _sound_fragments(segment_seconds, output.fd)
+    return [*argv, *PROGRESS]
+
+
+def mixed_sound(
+    program: str,
+    inputs: Sequence[tuple[Path, int, float]],
+    output: Sound,
+    *,
+    seconds: float | None,
+    segment_seconds: float,
+) -> list[str]:
+    """The sound of several files at once; of each its stream and where it begins."""
+    argv = [program, *QUIET, "-copyts"]
+    for path, _, _ in inputs:
+        argv += guarded(path)
+    graph = [
+        f"[{number}:{index}]{_in_step(zero, seconds)}[m{number}]"
+        for number, (_, index, zero) in enumerate(inputs)
+    ]
+    labels = "".join(f"[m{number}]" for number in range(len(inputs)))
+    graph.append(f"{labels}amix=inputs={len(inputs)}:duration=longest:normalize=0[mix]")
+    argv += ["-filter_complex", ";".join(graph), "-map", "[mix]", *_aac(output)]
+    return [*argv, *_sound_fragments(segment_seconds, output.fd), *PROGRESS]
+
+
+def _aac(output: Sound) -> list[str]:
+    return ["-c:a", "aac", "-b:a", f"{output.bitrate}k", "-ac", str(min(2, output.channels))]
+
+
+def _sound_fragments(segment_seconds: float, fd: int) -> list[str]:
+    return [
+        *EXACT,
+        *("-flags:a", "+bitexact"),
+        # What an encoder puts before the first sample would begin before the picture.
+        *("-bsf:a", "noise=drop=lt(pts\\,0)"),
+        *("-avoid_negative_ts", "disabled", "-f", "mp4", "-movflags", FRAGMENTS),
+        *("-frag_duration", str(round(segment_seconds * 1_000_000)), f"pipe:{fd}"),
+    ]
+
+
+def _in_step(zero: float, seconds: float | None) -> str:
+    cut = f",atrim=end={seconds:.6f}" if seconds is not None else ""
+    # Filled and cut only: to stretch, libswresample would begin again at `first_pts`.
+    mend = f"async=1:min_hard_comp={OUT_OF_STEP_SECONDS}:first_pts=0"
+    return f"asetpts=PTS-({zero:.6f})/TB,aresample={SOUND_RATE}:{mend}{cut}"
+
+
+def packets(program: str, source: Path, index: int) -> list[str]:
+    return [
+        *(program, "-v", "error", "-select_streams", str(index)),
+        *("-show_entries", "packet=pts,dts,flags", "-of", "csv=p=0", *guarded(source)),
+    ]
+
+
+def normalize(program: str, source: Path, target: Path, *, again: bool) -> list[str]:
+    """A copy with times that go on, for sources whose own jump. `again`: decoded and encoded, for
+    those that have none, as only a decoder knows the order of their frames."""
+    # What was held back to be reordered makes such a picture begin late.
+    nearly_lossless = (
+        *("-vf", "setpts=PTS-STARTPTS", "-c:v", "libx264", "-preset", "ultrafast"),
+        *("-crf", "10", "-bf", "0"),
+    )
+    guess = () if again else ("-fflags", "+genpts")
+    return [
+        *(program, *QUIET, *guess, *guarded(source), "-map", "0:V?", "-map", "0:a?"),
+        *("-c", "copy", *(nearly_lossless if again else ())),
+        *("-fps_mode", "vfr", "-enc_time_base", f"1:{TICKS}", "-y", "-f", "matroska"),
+        f"file:{target}",
+    ]
+
+
+def small_frames(
+    program: str, source: Path, index: int, times: Sequence[float], side: int
+) -> list[list[str]]:
+    """For each time a command that writes one small grey picture to stdout."""
+    return [
+        [
+            *(program, *QUIET, "-ss", f"{time:.3f}", "-noaccurate_seek", *guarded(source)),
+            *("-map", f"0:{index}", "-frames:v", "1"),
+            *("-vf", f"scale={side}:{side},format=gray", "-f", "rawvideo", "pipe:1"),
+        ]
+        for time in times
+    ]
+
+
+def picture_at(
+    program: str, source: Path, index: int, time: float, size: tuple[int, int], *, hdr: bool
+) -> list[str]:
+    tone = f"{TONE_MAP}," if hdr else ""
+    shape = f"{tone}scale={size[0]}:{size[1]},setsar=1,format=yuvj420p"
+    # Covers are lost by seeking.
+    seek = ("-ss", f"{time:.3f}", "-noaccurate_seek") if time > 0 else ()
+    return [
+        *(program, *QUIET, *seek, *guarded(source)),
+        *("-map", f"0:{index}", "-frames:v", "1", "-vf", shape, *EXACT),
+        *("-c:v", "mjpeg", "-q:v", "3", "-f", "mjpeg", "pipe:1"),
+    ]
+
+
+def storyboard(
+    program: str,
+    source: Path,
+    index: int,
+    *,
+    zero: float,
+    interval: float,
+    size: tuple[int, int],
+    columns: int,
+    rows: int,
+    count: int,
+    keys_only: bool,
+    target: Path,
+) -> list[str]:
+    skip = ["-skip_frame", "nokey"] if keys_only else []
+    shape = (
+        f"setpts=PTS-({zero:.6f})/TB,fps=1/{interval:.6f}:start_time=0:round=down:"
+        f"eof_action=pass,scale={size[0]}:{size[1]},setsar=1,trim=end_frame={count},"
+        f"tile={columns}x{rows},format=yuvj420p"
+    )
+    return [
+        *(program, *QUIET, *skip, "-copyts", *guarded(source), "-map", f"0:{index}"),
+        *("-vf", shape, *EXACT, "-c:v", "mjpeg", "-q:v", "5", "-fps_mode", "passthrough"),
+        *("-f", "image2", "-start_number", "0", f"file:{target}/storyboard-%d.jpg", *PROGRESS),
+    ]
+
+
+def samples(program: str, source: Path, index: int, rate: int) -> list[str]:
+    """The sound as 16 bit numbers to stdout, one channel."""
+    return [
+        *(program, *QUIET, *guarded(source), "-map", f"0:{index}"),
+        *("-ac", "1", "-ar", str(rate), "-f", "s16le", "pipe:1"),
+    ]
+
+
+def wave_picture(program: str, source: Path, index: int) -> list[str]:
+    shape = "aformat=channel_layouts=mono,showwavespic=s=1280x360:colors=#5b8def,format=yuvj420p"
+    return [
+        *(program, *QUIET, *guarded(source), "-filter_complex", f"[0:{index}]{shape}"),
+        *("-frames:v", "1", *EXACT, "-c:v", "mjpeg", "-q:v", "3", "-f", "mjpeg", "pipe:1"),
+    ]
+
+
+def test_encode(program: str, encode: Sequence[str], tail: str, device: Sequence[str]) -> list[str]:
+    """Not tiny: some devices refuse small frames."""
+    return [
+        *(program, *QUIET, *device, "-f", "lavfi", "-i", "color=black:s=256x256:r=25:d=0.2"),
+        *("-vf", tail, *encode, "-f", "null", "-"),
+    ]
+
+
+def _seek(cut: Cut) -> list[str]:
+    if cut.key_pts is None or cut.start_pts == cut.zero_pts == cut.key_pts:
+        return []
+    at = float(cut.key_pts * cut.time_base)
+    return ["-seek_timestamp", "1", "-ss", f"{at:.6f}", "-noaccurate_seek"]
+
+
+def _seek_overlay(cut: Cut, overlay: Overlay) -> list[str]:
+    at = overlay.begin + float((cut.start_pts - cut.zero_pts) * cut.time_base)
+    return ["-ss", f"{at:.6f}", "-noaccurate_seek"] if at > 0 else []
+
+
+def _graph(
+    index: int,
+    cut: Cut,
+    outputs: Sequence[Output],
+    prepare: Sequence[str],
+    overlay: Overlay | None,
+) -> str:
+    trimmed = f"trim=start_pts={cut.start_pts}:end_pts={cut.stop_pts},setpts=PTS-({cut.zero_pts})"
+    chain = ",".join([trimmed, *prepare])
+    labels = "".join(f"[s{number}]" for number in range(len(outputs)))
+    split = f"split={len(outputs)}{labels}"
+    if overlay is None:
+        graph = [f"[0:{index}]{chain},{split}"]
+    else:
+        under = f"[0:{index}]{chain}[under]"
+        shape = f"[1:{overlay.index}]setpts=PTS-({overlay.zero:.6f})/TB[raw]"
+        # Here iw is the width of the picture below, and main_dar the shape of the one on top.
+        size = f"w=max(2\\,trunc(iw*{overlay.size:.4f}/2)*2):h=max(2\\,trunc(ow/main_dar/2)*2)"
+        lay = f"[base][over]overlay=x='{overlay.x}':y='{overlay.y}':eof_action=pass,{split}"
+        graph = [under, shape, f"[raw][under]scale2ref={size}[over][base]", lay]
+    graph += [
+        f"[s{number}]scale={output.width}:{output.height}:flags=bicubic,setsar=1,{output.tail}"
+        f"[v{number}]"
+        for number, output in enumerate(outputs)
+    ]
+    return ";".join(graph)

@@ -1,0 +1,235 @@
+"""HLS playlists and the DASH manifest of a version, growing or whole. Pure text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+MASTER, MANIFEST = "master.m3u8", "manifest.mpd"
+AUDIO_GROUP = "audio"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Video:
+    """A rendition with a picture. `codecs` is its own, without those of the sound."""
+
+    name: str
+    width: int
+    height: int
+    bandwidth: int
+    average_bandwidth: int
+    codecs: str
+    frame_rate: float
+    range: str = "SDR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audio:
+    name: str
+    codecs: str
+    bandwidth: int
+    channels: int = 2
+    language: str | None = None
+    title: str = ""
+    default: bool = True
+
+
+def segment_name(number: int) -> str:
+    return f"seg_{number:05d}.m4s"
+
+
+def media_playlist(seconds: Sequence[float], *, target_seconds: float, growing: bool) -> str:
+    """One rendition, from its first segment on. A growing one may be asked for again."""
+    lines = [
+        "#EXTM3U",
+        "#EXT-X-VERSION:7",
+        f"#EXT-X-TARGETDURATION:{target_duration(seconds, target_seconds)}",
+        "#EXT-X-MEDIA-SEQUENCE:0",
+        f"#EXT-X-PLAYLIST-TYPE:{'EVENT' if growing else 'VOD'}",
+        "#EXT-X-INDEPENDENT-SEGMENTS",
+        '#EXT-X-MAP:URI="init.mp4"',
+    ]
+    for number, length in enumerate(seconds):
+        lines += [f"#EXTINF:{length:.6f},", segment_name(number)]
+    if not growing:
+        lines.append("#EXT-X-ENDLIST")
+    return "\n".join(lines) + "\n"
+
+
+def target_duration(seconds: Sequence[float], wished: float) -> int:
+    """No segment may be longer, when rounded."""
+    longest = max((round(each) for each in seconds), default=1)
+    return max(math.ceil(wished), longest, 1)
+
+
+def rate(sizes: Sequence[int], seconds: Sequence[float]) -> int:
+    """Bits a second, rounded up."""
+    return math.ceil(sum(sizes) * 8 / max(sum(seconds), 0.001))
+
+
+def peak_rate(sizes: Sequence[int], seconds: Sequence[float], target: int) -> int:
+    """As RFC 8216 defines it: the most that neighbours need which together are between half and
+    one and a half times as long as the target. What is shorter counts with its neighbours only."""
+    peak = rate(sizes, seconds)
+    for first in range(len(sizes)):
+        last = first + 1
+        while last <= len(sizes) and sum(seconds[first:last]) <= 1.5 * target:
+            if sum(seconds[first:last]) >= 0.5 * target:
+                peak = max(peak, rate(sizes[first:last], seconds[first:last]))
+            last += 1
+    return peak
+
+
+def master(videos: Sequence[Video], audios: Sequence[Audio]) -> str:
+    """Best picture first. Without a picture, each sound is a stream of its own."""
+    lines = ["#EXTM3U", "#EXT-X-VERSION:7", "#EXT-X-INDEPENDENT-SEGMENTS"]
+    if not videos:
+        for audio in sorted(audios, key=lambda each: -each.bandwidth):
+            lines += [_stream_of_sound(audio), f"{audio.name}/playlist.m3u8"]
+        return "\n".join(lines) + "\n"
+    lines += [_alternate(audio) for audio in audios]
+    for video in sorted(videos, key=lambda each: -each.bandwidth):
+        lines += [_stream(video, audios), f"{video.name}/playlist.m3u8"]
+    return "\n".join(lines) + "\n"
+
+
+def _stream(video: Video, audios: Sequence[Audio]) -> str:
+    sound = max((audio.bandwidth for audio in audios), default=0)
+    codecs = [video.codecs, *dict.fromkeys(audio.codecs for audio in audios)]
+    parts = [
+        f"BANDWIDTH={video.bandwidth + sound}",
+        f"AVERAGE-BANDWIDTH={video.average_bandwidth + sound}",
+        f'CODECS="{",".join(codecs)}"',
+        f"RESOLUTION={video.width}x{video.height}",
+        f"FRAME-RATE={video.frame_rate:.3f}",
+        f"VIDEO-RANGE={video.range}",
+    ]
+    if audios:
+        parts.append(f'AUDIO="{AUDIO_GROUP}"')
+    return f"#EXT-X-STREAM-INF:{','.join(parts)}"
+
+
+def _stream_of_sound(audio: Audio) -> str:
+    return (
+        f"#EXT-X-STREAM-INF:BANDWIDTH={audio.bandwidth},AVERAGE-BANDWIDTH={audio.bandwidth},"
+        f'CODECS="{audio.codecs}"'
+    )
+
+
+def _alternate(audio: Audio) -> str:
+    parts = [
+        "TYPE=AUDIO",
+        f'GROUP-ID="{AUDIO_GROUP}"',
+        f'NAME="{_quoted(audio.title or audio.language or audio.name)}"',
+        f"DEFAULT={'YES' if audio.default else 'NO'}",
+        "AUTOSELECT=YES",
+        f'CHANNELS="{audio.channels}"',
+        f'URI="{audio.name}/playlist.m3u8"',
+    ]
+    if audio.language:
+        parts.insert(3, f'LANGUAGE="{_quoted(audio.language)}"')
+    return f"#EXT-X-MEDIA:{','.join(parts)}"
+
+
+def _quoted(text: str) -> str:
+    """Inside quotes neither quotes nor line ends may stand."""
+    return "".join("'" if char == '"' else char for char in text if char.isprintable())[:100]
+
+
+# DASH
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A rendition and how long its segments are, for a manifest that counts in `timescale`."""
+
+    media: Video | Audio
+    seconds: Sequence[float]
+    timescale: int
+
+    @property
+    def ticks(self) -> list[int]:
+        """Rounded so that the errors do not add up."""
+        ends = [round(end * self.timescale) for end in accumulate(self.seconds)]
+        return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def manifest(tracks: Sequence[Track], seconds: float) -> str:
+    videos = [track for track in tracks if isinstance(track.media, Video)]
+    sounds = [track for track in tracks if isinstance(track.media, Audio)]
+    longest = max((ticks / track.timescale for track in tracks for ticks in track.ticks), default=1)
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011"'
+        ' profiles="urn:mpeg:dash:profile:isoff-live:2011" type="static"'
+        f' mediaPresentationDuration="PT{seconds:.3f}S" minBufferTime="PT{longest:.3f}S">',
+        '  <Period id="0" start="PT0S">',
+    ]
+    for number, group in enumerate(_by_codec(videos)):
+        lines += _adaptation_set(number, "video", group, "")
+    for number, track in enumerate(sounds, start=len(_by_codec(videos))):
+        language = track.media.language if isinstance(track.media, Audio) else None
+        lang = f" lang={quoteattr(language)}" if language else ""
+        lines += _adaptation_set(number, "audio", [track], lang)
+    return "\n".join([*lines, "  </Period>", "</MPD>"]) + "\n"
+
+
+def _by_codec(tracks: Sequence[Track]) -> list[list[Track]]:
+    """Players switch inside a set, which they can do between renditions of one codec."""
+    groups: dict[str, list[Track]] = {}
+    for track in tracks:
+        groups.setdefault(track.media.codecs.split(".")[0], []).append(track)
+    return list(groups.values())
+
+
+def _adaptation_set(number: int, kind: str, tracks: Sequence[Track], more: str) -> list[str]:
+    lines = [
+        f'    <AdaptationSet id="{number}" contentType="{kind}" mimeType="{kind}/mp4"'
+        f' segmentAlignment="true" startWithSAP="1"{more}>'
+    ]
+    for track in tracks:
+        lines += _representation(track)
+    return [*lines, "    </AdaptationSet>"]
+
+
+def _representation(track: Track) -> list[str]:
+    media = track.media
+    about: dict[str, Any] = {"id": media.name, "bandwidth": media.bandwidth, "codecs": media.codecs}
+    if isinstance(media, Video):
+        rate = f"{round(media.frame_rate * 1001)}/1001"
+        if media.frame_rate == int(media.frame_rate):
+            rate = str(int(media.frame_rate))
+        about |= {"width": media.width, "height": media.height, "frameRate": rate}
+    attributes = " ".join(f"{name}={quoteattr(str(value))}" for name, value in about.items())
+    start = '        <SegmentTemplate initialization="$RepresentationID$/init.mp4"'
+    return [
+        f"      <Representation {attributes}>",
+        f'{start} media="$RepresentationID$/seg_$Number%05d$.m4s" startNumber="0"'
+        f' timescale="{track.timescale}">',
+        "          <SegmentTimeline>",
+        *(f"            {line}" for line in _timeline(track.ticks)),
+        "          </SegmentTimeline>",
+        "        </SegmentTemplate>",
+        "      </Representation>",
+    ]
+
+
+def _timeline(ticks: Sequence[int]) -> list[str]:
+    """Runs of the same length are one line."""
+    runs: list[list[int]] = []
+    for length in ticks:
+        if runs and runs[-1][0] == length:
+            runs[-1][1] += 1
+        else:
+            runs.append([length, 0])
+    begin = ' t="0"'
+    lines = []
+    for length, repeats in runs:
+        again = f' r="{repeats}"' if repeats else ""
+        lines.append(f'<S{begin} d="{length}"{again}/>')
+        begin = ""
+    return lines

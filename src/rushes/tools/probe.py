@@ -1,0 +1,293 @@
+"""What is in a source: streams, times, shape. Reading ffprobe's answer is pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from rushes import errors
+from rushes.tools import process, programs
+from rushes.tools.ffmpeg import guarded
+
+LONGEST_SECONDS = 48 * 3600
+LARGEST_SIDE = 16_384
+MOST_SOUNDS = 16
+TOO_LONG = "the file claims to be longer than two days"
+HDR_TRANSFERS = ("smpte2084", "arib-std-b67")
+INTERLACED = ("tt", "bb", "tb", "bt")
+PICTURES = ("mjpeg", "png", "gif", "webp", "bmp", "tiff")
+PROTECTED = ("encv", "enca", "drmi", "drms", "p608")
+LIMITS = process.Limits(wall_seconds=300, cpu_seconds=120, stall_seconds=120)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoStream:
+    index: int
+    codec: str
+    profile: str
+    width: int
+    height: int
+    pixel_format: str
+    time_base: Fraction
+    start_pts: int
+    frame_rate: float
+    variable: bool
+    rotation: int
+    sample_aspect: Fraction
+    interlaced: bool
+    hdr: bool
+    level: int = 0
+    bit_rate: int = 0
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Width and height as people see it: square pixels, upright."""
+        width = max(1, round(self.width * self.sample_aspect))
+        return (self.height, width) if self.rotation in (90, 270) else (width, self.height)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioStream:
+    index: int
+    codec: str
+    profile: str
+    channels: int
+    sample_rate: int
+    start_seconds: float | None
+    language: str | None
+    title: str
+    # Told once for all, as MP4 needs it; in MPEG-TS every packet has its own.
+    has_header: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subtitle:
+    index: int
+    codec: str
+    language: str | None
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    start: float
+    end: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    container: str
+    duration: float | None
+    video: VideoStream | None
+    audios: Sequence[AudioStream] = ()
+    subtitles: Sequence[Subtitle] = ()
+    chapters: Sequence[Chapter] = ()
+    cover: int | None = None
+    bit_rate: int = 0
+
+    @property
+    def kind(self) -> str:
+        return "video" if self.video else "audio"
+
+
+def probe(path: Path, watch: process.Watch = lambda: None) -> Probe:
+    """PermanentFailure with a sentence for people when there is nothing to be made of it."""
+    if path.stat().st_size == 0:
+        raise refused("the file is empty", "empty_file")
+    argv = [
+        programs.ffprobe(),
+        *("-v", "error", "-of", "json", "-show_format", "-show_streams", "-show_chapters"),
+        *guarded(path),
+    ]
+    try:
+        said = process.run(argv, limits=LIMITS, watch=watch)
+        return read(json.loads(said))
+    except process.ToolFailed as error:
+        if error.code in ("tool_timeout", "tool_stalled"):
+            raise refused("the file cannot be read: it makes no sense", "damaged") from error
+        raise _explained(error.lines) from error
+    except json.JSONDecodeError as error:
+        raise refused("the file is damaged: its streams cannot be read", "damaged") from error
+
+
+def refused(message: str, code: str) -> errors.PermanentFailure:
+    return errors.PermanentFailure(message, code=code)
+
+
+def _explained(lines: Sequence[str]) -> errors.PermanentFailure:
+    said = " ".join(lines).lower()
+    if "moov atom not found" in said:
+        return refused(
+            "the recording is incomplete: its index is missing, as after an interrupted recording"
+            " or copy",
+            "damaged",
+        )
+    if "format not on whitelist" in said or "not on whitelist" in said:
+        return refused("this is no kind of video or audio file that is taken", "unsupported")
+    return refused("the file is damaged, or no video or audio at all", "damaged")
+
+
+# Reading
+
+
+def read(said: Mapping[str, Any]) -> Probe:
+    streams = [each for each in said.get("streams", []) if isinstance(each, dict)]
+    _refuse_protected(streams)
+    pictures = [each for each in streams if each.get("codec_type") == "video"]
+    moving = [each for each in pictures if not _flag(each, "attached_pic")]
+    about = said.get("format", {})
+    video = next((each for each in map(_video, moving) if each is not None), None)
+    audios = [each for each in map(_audio, streams) if each is not None]
+    container = str(about.get("format_name", ""))
+    duration = _number(about.get("duration"))
+    if video is None and not audios:
+        raise refused("there is neither picture nor sound in this file", "no_streams")
+    if duration is not None and duration > LONGEST_SECONDS:
+        raise refused(TOO_LONG, "damaged")
+    if video is not None and not audios and _is_still(moving[0], duration):
+        raise refused("this is a picture, not a video", "image_only")
+    return Probe(
+        container=container,
+        duration=duration,
+        video=video,
+        audios=audios[:MOST_SOUNDS],
+        subtitles=[_subtitle(each) for each in streams if each.get("codec_type") == "subtitle"],
+        chapters=[_chapter(n, each) for n, each in enumerate(said.get("chapters", []), 1)],
+        cover=next((int(each["index"]) for each in pictures if _flag(each, "attached_pic")), None),
+        bit_rate=int(_number(about.get("bit_rate")) or 0),
+    )
+
+
+def _refuse_protected(streams: Sequence[Mapping[str, Any]]) -> None:
+    if any(each.get("codec_tag_string") in PROTECTED for each in streams):
+        raise refused(
+            "the file is protected (DRM): it can only be played by its seller", "protected"
+        )
+
+
+def _is_still(stream: Mapping[str, Any], duration: float | None) -> bool:
+    one_frame = stream.get("nb_frames") in ("1", None) and not duration
+    return stream.get("codec_name") in PICTURES and one_frame
+
+
+def _video(stream: Mapping[str, Any]) -> VideoStream | None:
+    width, height = _whole(stream.get("width")), _whole(stream.get("height"))
+    if not stream.get("codec_name") or width < 2 or height < 2:
+        return None
+    if max(width, height) > LARGEST_SIDE:
+        raise refused(f"the picture is too large: {width}×{height}", "unsupported")
+    rate, real = _fraction(stream.get("avg_frame_rate")), _fraction(stream.get("r_frame_rate"))
+    frame_rate = float(rate or real or 25)
+    return VideoStream(
+        index=int(stream["index"]),
+        codec=str(stream["codec_name"]),
+        profile=str(stream.get("profile", "")),
+        width=width,
+        height=height,
+        pixel_format=str(stream.get("pix_fmt", "")),
+        time_base=_fraction(stream.get("time_base")) or Fraction(1, 1000),
+        start_pts=_whole(stream.get("start_pts")),
+        frame_rate=frame_rate if 0 < frame_rate <= 1000 else 25.0,
+        variable=bool(rate and real and abs(rate - real) > real / 100),
+        rotation=_rotation(stream),
+        sample_aspect=_aspect(stream.get("sample_aspect_ratio")),
+        interlaced=stream.get("field_order") in INTERLACED,
+        hdr=stream.get("color_transfer") in HDR_TRANSFERS,
+        level=_whole(stream.get("level")),
+        bit_rate=int(_number(stream.get("bit_rate")) or 0),
+    )
+
+
+def _audio(stream: Mapping[str, Any]) -> AudioStream | None:
+    rate, channels = _whole(stream.get("sample_rate")), _whole(stream.get("channels"))
+    known = stream.get("codec_type") == "audio" and stream.get("codec_name")
+    if not known or rate <= 0 or channels <= 0:
+        return None
+    return AudioStream(
+        index=int(stream["index"]),
+        codec=str(stream["codec_name"]),
+        profile=str(stream.get("profile", "")),
+        channels=channels,
+        sample_rate=rate,
+        start_seconds=_number(stream.get("start_time")),
+        language=_language(stream),
+        title=_tag(stream, "title"),
+        has_header=bool(stream.get("extradata_size")),
+    )
+
+
+def _subtitle(stream: Mapping[str, Any]) -> Subtitle:
+    return Subtitle(
+        index=int(stream["index"]),
+        codec=str(stream.get("codec_name", "")),
+        language=_language(stream),
+        title=_tag(stream, "title"),
+    )
+
+
+def _chapter(number: int, chapter: Mapping[str, Any]) -> Chapter:
+    return Chapter(
+        start=_number(chapter.get("start_time")) or 0.0,
+        end=_number(chapter.get("end_time")) or 0.0,
+        title=_tag(chapter, "title") or f"Chapter {number}",
+    )
+
+
+def _rotation(stream: Mapping[str, Any]) -> int:
+    for side in stream.get("side_data_list", []):
+        if "rotation" in side:
+            return round(-float(side["rotation"]) / 90) * 90 % 360
+    return round(float(_number(_tag(stream, "rotate")) or 0) / 90) * 90 % 360
+
+
+def _aspect(text: object) -> Fraction:
+    """Nonsense counts as square."""
+    try:
+        width, _, height = str(text).partition(":")
+        found = Fraction(int(width), int(height))
+    except (ValueError, ZeroDivisionError):
+        return Fraction(1)
+    return found if Fraction(1, 10) <= found <= 10 else Fraction(1)
+
+
+def _flag(stream: Mapping[str, Any], name: str) -> bool:
+    return bool(stream.get("disposition", {}).get(name))
+
+
+def _language(stream: Mapping[str, Any]) -> str | None:
+    found = _tag(stream, "language").lower()
+    return found if found.isalpha() and 2 <= len(found) <= 8 and found != "und" else None
+
+
+def _tag(stream: Mapping[str, Any], name: str) -> str:
+    tags = stream.get("tags") or {}
+    return str(tags.get(name) or tags.get(name.upper()) or "")[:200]
+
+
+def _number(value: object) -> float | None:
+    try:
+        found = float(str(value))
+    except ValueError:
+        return None
+    return found if 0 <= abs(found) < 1e12 else None
+
+
+def _whole(value: object) -> int:
+    """Nonsense counts as nothing."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return 0
+
+
+def _fraction(text: object) -> Fraction | None:
+    try:
+        found = Fraction(str(text))
+    except (ValueError, ZeroDivisionError):
+        return None
+    return found if found > 0 else None

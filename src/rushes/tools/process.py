@@ -1,0 +1,261 @@
+"""The one place that runs programs: limited, watched, in a group of their own, without network.
+
+What a program says on stderr is kept for the log of the attempt, sanitized there; it is never
+shown as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+from rushes import errors
+
+try:
+    import resource
+except ImportError:  # pragma: no cover  no such limits here
+    resource = None  # type: ignore[assignment]
+
+KEPT_LINES = 60
+CHUNK = 256 * 1024
+POLL_SECONDS = 0.1
+GENTLE_SECONDS = 2.0
+GIB = 1024**3
+# GCONV_PATH: builds that bring their own C library crash when they load this machine's character
+# sets, as every MPEG-TS makes them do.
+ENVIRONMENT = {"LC_ALL": "C", "HOME": "/nonexistent", "GCONV_PATH": "/nonexistent"}
+
+Sink = Callable[[bytes], None]
+Watch = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a program may use before it is ended. `stall_seconds`: without any output."""
+
+    wall_seconds: float = 24 * 3600.0
+    cpu_seconds: int = 7 * 86400
+    memory_bytes: int = 16 * GIB
+    file_bytes: int = 64 * GIB
+    output_bytes: int = 1024 * GIB
+    stall_seconds: float = 120.0
+
+
+SHORT = Limits(wall_seconds=60, cpu_seconds=60, stall_seconds=60)
+
+
+class ToolFailed(errors.TransientFailure):
+    """It ended with an error; `lines` is the last it said. `gave_up`: by itself, neither ended nor
+    crashed."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "tool_failed",
+        lines: Sequence[str] = (),
+        gave_up: bool = False,
+    ):
+        super().__init__(message, code=code)
+        self.lines = list(lines)
+        self.gave_up = gave_up
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    limits: Limits = SHORT,
+    watch: Watch = lambda: None,
+    cwd: Path | None = None,
+) -> bytes:
+    """What it wrote to stdout; ToolFailed when it did not end well."""
+    said = bytearray()
+    with Running(argv, [said.extend], limits=limits, cwd=cwd) as running:
+        running.wait(watch)
+    return bytes(said)
+
+
+class Running:
+    """A program whose outputs go to `sinks`: the first is its stdout, the others read from
+    `more_fds`. A sink runs in a thread of its own; if it raises, the program is ended and
+    `wait` raises the same."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        sinks: Sequence[Sink],
+        *,
+        limits: Limits,
+        cwd: Path | None = None,
+        more_fds: Sequence[tuple[int, int]] = (),
+        chatty: bool = False,
+    ) -> None:
+        """`chatty`: what it says on stdout is no sign that it moves on."""
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._limits = limits
+        self._error: BaseException | None = None
+        self._changed = threading.Event()
+        self._written = 0
+        self._active_at = time.monotonic()
+        self._process = _spawn(argv, cwd, [write for _, write in more_fds])
+        for _, write in more_fds:
+            os.close(write)
+        _limit(self._process.pid, limits)
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        pipes: list[IO[bytes]] = [self._process.stdout]
+        pipes += [os.fdopen(read, "rb", buffering=0) for read, _ in more_fds]
+        self._threads = [
+            threading.Thread(
+                target=self._pump, args=(pipe, sink, not chatty or number > 0), daemon=True
+            )
+            for number, (pipe, sink) in enumerate(zip(pipes, sinks, strict=True))
+        ]
+        self._threads.append(
+            threading.Thread(target=self._listen, args=[self._process.stderr], daemon=True)
+        )
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+    def alive(self) -> None:
+        """It has moved on, though nothing was written."""
+        self._active_at = time.monotonic()
+
+    def wait(self, watch: Watch) -> None:
+        """Until it has ended and all it wrote is handed on. `watch` may raise to end it."""
+        until = time.monotonic() + self._limits.wall_seconds
+        while any(thread.is_alive() for thread in self._threads):
+            self._changed.wait(POLL_SECONDS)
+            self._changed.clear()
+            watch()
+            self._check(until)
+        status = self._process.wait()
+        if self._error is not None:
+            raise self._error
+        if status != 0:
+            raise self._failure(status)
+
+    def kill(self) -> None:
+        """Its whole group, gently first. Returns when it is gone."""
+        if self._process.poll() is None:
+            _signal_group(self._process.pid, signal.SIGTERM)
+            try:
+                self._process.wait(GENTLE_SECONDS)
+            except subprocess.TimeoutExpired:
+                _signal_group(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        # Children that it left behind would keep the pipes open.
+        _signal_group(self._process.pid, signal.SIGKILL)
+        for thread in self._threads:
+            thread.join(GENTLE_SECONDS)
+
+    def _check(self, until: float) -> None:
+        if self._error is not None:
+            raise self._error
+        now = time.monotonic()
+        if now > until:
+            raise ToolFailed("took too long", code="tool_timeout", lines=self.lines)
+        if now - self._active_at > self._limits.stall_seconds:
+            raise ToolFailed("does not move any more", code="tool_stalled", lines=self.lines)
+
+    def _failure(self, status: int) -> ToolFailed:
+        if status == -signal.SIGXFSZ or status == -signal.SIGXCPU:
+            return ToolFailed("used more than it may", code="tool_limit", lines=self.lines)
+        return ToolFailed(f"ended with status {status}", lines=self.lines, gave_up=status > 0)
+
+    def _pump(self, pipe: IO[bytes], sink: Sink, shows_life: bool) -> None:
+        try:
+            with pipe:
+                while chunk := pipe.read(CHUNK):
+                    if shows_life:
+                        self.alive()
+                    self._written += len(chunk)
+                    if self._written > self._limits.output_bytes:
+                        raise ToolFailed("wrote more than it may", code="tool_limit")
+                    sink(chunk)
+        except BaseException as error:  # noqa: BLE001  raised again by whoever waits
+            self._error = self._error or error
+        self._changed.set()
+
+    def _listen(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            for line in iter(lambda: pipe.readline(4096), b""):
+                text = line.decode(errors="replace").strip()
+                if text:
+                    self.lines.append(text)
+        self._changed.set()
+
+
+def pipes(count: int) -> list[tuple[int, int]]:
+    """(read, write) of pipes that a program inherits."""
+    return [os.pipe() for _ in range(count)]
+
+
+def _spawn(
+    argv: Sequence[str], cwd: Path | None, inherited: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [*_offline(), *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=cwd,
+            env={"PATH": os.environ.get("PATH", ""), **ENVIRONMENT},
+            pass_fds=inherited,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise errors.RetryLater(
+            f"{Path(argv[0]).name} cannot be started: {error.strerror}", code="tool_missing"
+        ) from error
+
+
+@lru_cache
+def _offline() -> tuple[str, ...]:
+    """What takes the network away from a program, where that is allowed."""
+    unshare, nothing = shutil.which("unshare"), shutil.which("true")
+    if unshare is None or nothing is None:
+        return ()
+    for flags in (("--net",), ("--user", "--map-current-user", "--net")):
+        tried = subprocess.run([unshare, *flags, "--", nothing], capture_output=True, check=False)
+        if tried.returncode == 0:
+            return (unshare, *flags, "--")
+    return ()
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    if not hasattr(resource, "prlimit"):
+        return
+    for which, value in (
+        # The first number ends it with a signal that tells why, the second with any.
+        (resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds + 5)),
+        (resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes)),
+        (resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes)),
+        (resource.RLIMIT_CORE, (0, 0)),
+    ):
+        with suppress(OSError, ValueError):
+            resource.prlimit(pid, which, value)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

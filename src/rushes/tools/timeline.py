@@ -1,0 +1,180 @@
+"""When frames are shown, and where segments begin. Pure.
+
+Times of a source are integers, in its own time base, and are never rounded before they are cut.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil
+
+from rushes import errors
+
+# Decoding times that step back by so much are a break in the recording.
+BREAK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`start_pts` is that of its first frame; `seconds` until the next segment's."""
+
+    number: int
+    start_pts: int
+    seconds: float
+    frames: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """`zero_pts` is where the result begins; what is shown at `end_pts` does not belong to it."""
+
+    time_base: Fraction
+    zero_pts: int
+    end_pts: int
+    segments: Sequence[Segment]
+    keys: Sequence[int]
+
+    @property
+    def seconds(self) -> float:
+        return float((self.end_pts - self.zero_pts) * self.time_base)
+
+    @property
+    def frames(self) -> int:
+        return sum(segment.frames for segment in self.segments)
+
+    def key_before(self, pts: int) -> int | None:
+        """The key frame to decode from; None when there is none before it."""
+        found = bisect_right(self.keys, pts) - 1
+        return self.keys[found] if found >= 0 else None
+
+    def stop_pts(self, after: int) -> int:
+        """Where segment `after` begins, or all ends."""
+        last = after >= len(self.segments)
+        return self.end_pts if last else self.segments[after].start_pts
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """Of the picture, in the order of the file."""
+
+    pts: Sequence[int]
+    keys: Sequence[int]
+    missing: int = 0
+    # When they are decoded, as far as the file tells.
+    dts: Sequence[int] = ()
+
+
+def read_packets(csv: str) -> Packets:
+    """ffprobe's lines of pts, dts and flags; what is to be thrown away when decoded does not
+    count, nor do the empty lines that some containers make it write."""
+    pts, dts, keys, missing = [], [], [], 0
+    for line in csv.splitlines():
+        shown, _, rest = line.partition(",")
+        decoded, _, flags = rest.partition(",")
+        if not flags or "D" in flags:
+            continue
+        if _is_time(decoded):
+            dts.append(int(decoded))
+        if not _is_time(shown):
+            missing += 1
+            continue
+        pts.append(int(shown))
+        if flags.startswith("K"):
+            keys.append(pts[-1])
+    return Packets(pts, keys, missing, dts)
+
+
+def _is_time(text: str) -> bool:
+    return text.removeprefix("-").isdigit()
+
+
+def is_regular(packets: Packets, time_base: Fraction) -> bool:
+    """Whether every frame has a time, and time goes on."""
+    if packets.missing or not packets.pts:
+        return False
+    limit = BREAK_SECONDS / time_base
+    return all(later - earlier > -limit for earlier, later in pairwise(packets.dts))
+
+
+def build(
+    packets: Packets,
+    time_base: Fraction,
+    segment_seconds: float,
+    *,
+    start: float = 0.0,
+    end: float | None = None,
+    frame_seconds: float = 0.04,
+) -> Timeline:
+    """On a grid of `segment_seconds`; `start` and `end` are where people cut. A single frame is
+    shown for `frame_seconds`."""
+    shown = sorted(set(packets.pts))
+    if not shown:
+        raise errors.PermanentFailure("there is not one frame in this video", code="damaged")
+    step = _frame_ticks(shown) or max(1, round(Fraction(frame_seconds) / time_base))
+    origin, stop = shown[0], shown[-1] + step
+    if end is not None:
+        stop = min(stop, origin + ceil(_exactly(end) / time_base))
+    first = bisect_left(shown, origin + ceil(_exactly(start) / time_base))
+    kept = shown[first : bisect_left(shown, stop)]
+    if not kept:
+        raise errors.PermanentFailure("nothing is left between these times", code="empty_trim")
+    zero = kept[0]
+    return Timeline(
+        time_base=time_base,
+        zero_pts=zero,
+        end_pts=stop,
+        segments=_segments(kept, zero, stop, _exactly(segment_seconds) / time_base, time_base),
+        keys=sorted(packets.keys),
+    )
+
+
+def _exactly(seconds: float) -> Fraction:
+    """What people have written: 1.6 is not the float a little above it."""
+    return Fraction(round(seconds * 1_000_000), 1_000_000)
+
+
+def _segments(
+    kept: Sequence[int], zero: int, stop: int, cell: Fraction, time_base: Fraction
+) -> list[Segment]:
+    """Cells of the grid in which nothing is shown have no segment."""
+    starts = [0]
+    while True:
+        number = int((kept[starts[-1]] - zero) / cell) + 1
+        after = bisect_left(kept, zero + ceil(number * cell))
+        if after >= len(kept):
+            break
+        starts.append(after)
+    bounds = [*starts, len(kept)]
+    times = [*(kept[at] for at in starts), stop]
+    return [
+        Segment(
+            number=number,
+            start_pts=times[number],
+            seconds=float((times[number + 1] - times[number]) * time_base),
+            frames=bounds[number + 1] - bounds[number],
+        )
+        for number in range(len(starts))
+    ]
+
+
+def _frame_ticks(shown: Sequence[int]) -> int:
+    """How long the last frame is shown: as long as most are. 0 when there is no other."""
+    if len(shown) < 2:
+        return 0
+    steps = sorted(later - earlier for earlier, later in pairwise(shown[-1000:]))
+    return steps[len(steps) // 2]
+
+
+def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Neighbours together: [1, 2, 5] is [(1, 3), (5, 6)]."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number:
+            found[-1] = (found[-1][0], number + 1)
+        else:
+            found.append((number, number + 1))
+    return found
