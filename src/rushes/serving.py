@@ -47,6 +47,7 @@ from rushes.worker.loop import Handler, Worker
 
 log = logging.getLogger("rushes")
 
+WORKER_PREFIX = "wrk_server_"
 LOCK_FILE, ADDRESS_FILE = "serve.lock", "server.json"
 SCAN_EVERY_TICKS = 360
 FORGET_MS = 7 * 86_400_000
@@ -156,6 +157,9 @@ class Server:
     def _recover(self) -> None:
         if self.rushes.db.dialect.name == "sqlite":
             self.rushes.db.run(uploads.clear_writers)
+            # Nobody else opens this database: whoever worked inside a server before is dead.
+            while self.rushes.db.run(lambda tx: self.rushes.queue.bury(tx, WORKER_PREFIX)):
+                pass
         moved = self.rushes.chores.tick()
         if moved:
             log.info("%d jobs of lost workers were put back", len(moved))
@@ -189,7 +193,7 @@ class Server:
             self.rushes.db,
             self.rushes.bell,
             # The same after a restart, so that the list of workers does not grow with each.
-            worker_id=f"wrk_server_{_fingerprint(host, self.settings.data_dir)}_{_tame(name)}",
+            worker_id=f"{WORKER_PREFIX}{_fingerprint(host, self.settings.data_dir)}_{_tame(name)}",
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
         )

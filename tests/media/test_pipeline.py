@@ -86,3 +86,13 @@ def test_a_slug_is_plain(title: str) -> None:
     assert set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
     assert slug.endswith("d6e7f8")
     assert len(slug) <= 67
+
+
+@pytest.mark.parametrize(
+    ("encoder", "needs"), [("auto", ["gpu?"]), ("nvenc", ["nvenc?"]), ("software", [])]
+)
+def test_new_versions_prefer_the_hardware_their_profile_asks_for(
+    encoder: str, needs: list[str]
+) -> None:
+    job = pipeline.version(pipeline.TRIM, "med_1", "ada", {"settings": {"encoder": encoder}})
+    assert list(job.needs) == needs

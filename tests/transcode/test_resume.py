@@ -147,6 +147,11 @@ def test_interrupted_by_a_person_it_says_how_to_go_on(tmp_path: Path) -> None:
     assert not _children_of(str(source))
     assert "180p" in command.run()
     assert "there already" in command.run()
+    (tmp_path / "other").mkdir()
+    other = Command(film(tmp_path / "other" / "film.avi", 1), out)
+    with pytest.raises(AssertionError):
+        other.run()
+    assert "180p" in Command(tmp_path / "other" / "film.avi", out, "--again").run()
 
 
 def _children_of(source: str) -> list[str]:
@@ -170,7 +175,7 @@ def _children_of(source: str) -> list[str]:
 
 
 def settings(profile: str = "test", **more: Any) -> dict[str, Any]:
-    return {"name": profile, "preset": "slower", "segment_seconds": 1, **more}
+    return {"name": profile, "preset": "medium", "segment_seconds": 1, **more}
 
 
 def upload(server: Running | Process, source: Path, **profile: Any) -> str:
@@ -206,7 +211,8 @@ def test_a_server_that_is_killed_goes_on_after_the_last_segment(
     process: Callable[..., Process], tmp_path: Path
 ) -> None:
     source = film(tmp_path / "film.avi", 12)
-    server = process(claim_duration=3, heartbeat_interval=1, sweep_interval=0.5)
+    # Its own workers died with it, which it knows: nobody has to wait for their leases.
+    server = process(claim_duration=600, heartbeat_interval=60)
     media_id = upload(server, source)
     wait_until(lambda: done(server, media_id) >= 3)
     server.kill()

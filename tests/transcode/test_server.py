@@ -156,9 +156,7 @@ def remote_worker(server: Running, scratch: Path) -> Iterator[Worker]:
     table = dict(handlers.BUILT_IN)
     coordinator = Remote(server.url, server.worker_key())
     hello = protocol.Hello(kinds=sorted(table), capabilities=["cpu"])
-    worker = Worker(
-        coordinator, table, hello=hello, scratch_root=scratch, claim_wait_seconds=0.5
-    )
+    worker = Worker(coordinator, table, hello=hello, scratch_root=scratch, claim_wait_seconds=0.5)
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
     yield worker

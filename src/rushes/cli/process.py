@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,6 +30,9 @@ Preset = Annotated[str | None, cyclopts.Parameter(help="Of the encoder: ultrafas
 Again = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Make anew what is there already.")]
 
 DEFAULT_OUT = Path("rushes-out")
+OTHERS = (
+    "holds what was made of another file, or in another way: choose another --out, or say --again"
+)
 # One process is all there is to divide the work among.
 ALONE = {"divide_after": 1e9}
 
@@ -128,15 +133,27 @@ def _process_all(
 def _process(source: Path, target: Path, args: dict[str, Any], again: bool, task: Task) -> Result:
     from rushes.handlers.transcode import transcode
     from rushes.worker.context import JobContext
-    from rushes.worker.folder import MEMORY, Folder
+    from rushes.worker.folder import ABOUT, MEMORY, Folder
 
     result = Result(path=str(source), status="ready", folder=str(target))
-    if (target / "master.m3u8").exists() and not (target / MEMORY).exists() and not again:
-        result.status = "there already"
-        return result
-    about = source.stat()
+    stat = source.stat()
+    about = {
+        "name": source.name,
+        "size_bytes": stat.st_size,
+        "changed_ns": stat.st_mtime_ns,
+        "args": args,
+    }
+    if (target / ABOUT).exists() and not (target / MEMORY).exists():
+        if again:
+            shutil.rmtree(target)
+        elif json.loads((target / ABOUT).read_text()) == about:
+            result.status = "there already"
+            return result
+        else:
+            result.status, result.error = "failed", f"{target} {OTHERS}"
+            return result
     folder = Folder(source, target)
-    folder.begin({"size": about.st_size, "changed": about.st_mtime_ns, "args": args})
+    folder.begin(about)
 
     def report(progress: Progress) -> None:
         folder.note(progress)

@@ -139,11 +139,6 @@ def _server(settings: config.Settings, named: str | None, kept: _Access | None) 
 
 def _chosen(table: Mapping[str, Handler], kinds: str | None) -> Mapping[str, Handler]:
     wanted = [each.strip() for each in (kinds or "").split(",") if each.strip()]
-    if not table:
-        raise errors.Invalid(
-            "this worker has no handlers: name the modules that have them with --handlers or"
-            " RUSHES_HANDLERS"
-        )
     unknown = [kind for kind in wanted if kind not in table]
     if unknown:
         raise errors.Invalid(

@@ -55,7 +55,6 @@ class Board:
         self.sounds: dict[str, Row] = {}
         # What the next attempt has to know; told with the progress.
         self.notes: dict[str, Any] = dict(job.checkpoint or {})
-        self._noted = False
         self._seconds = 0.0
         self._seconds_total = 0.0
         self._began: tuple[float, float] | None = None
@@ -76,7 +75,6 @@ class Board:
 
     def note(self, name: str, value: Any) -> None:
         with self._lock:
-            self._noted = self._noted or self.notes.get(name) != value
             self.notes[name] = value
 
     def expect(self, seconds: float, done: float = 0.0) -> None:
@@ -102,8 +100,8 @@ class Board:
         speed = self.speed
         left = (self._seconds_total - self._seconds) / speed if speed else None
         with self._lock:
-            checkpoint = dict(self.notes) if self._noted else None
-            self._noted = False
+            # Each time: a report may get lost.
+            checkpoint = dict(self.notes) or None
             pictures = [row.said() for row in self.pictures.values()]
             sounds = [row.said() for row in self.sounds.values()]
         self._job.progress(

@@ -111,6 +111,9 @@ class Track:
 
     def put(self, number: int, data: bytes, seconds: float) -> None:
         self._begin()
+        if number in self.made:
+            # Times of a damaged source may go back; what is on its way to the shelf stays.
+            return
         self.made.add(number)
         name = segment_of(self.name, number)
         if name not in self._desk.shelf.files:
@@ -148,7 +151,6 @@ class Copied(Track):
         super().__init__(desk, name)
         self._grid = segment_seconds
         self._parts: list[boxes.Fragment] = []
-        self.starts: list[float] = []
         self.ticks: list[int] = []
 
     def take(self, fragment: boxes.Fragment) -> None:
@@ -168,12 +170,11 @@ class Copied(Track):
         start, scale = self._parts[0].start, self.init.timescale
         data = b"".join(part.data for part in self._parts)
         self.put(len(self.ticks), data, (until - start) / scale)
-        self.starts.append(start / scale)
         self.ticks.append(until - start)
         self._parts = []
 
 
-def in_timeline(timeline: Timeline) -> Place:
+def in_timeline(timeline: Timeline, margin_seconds: float = 0.0) -> Place:
     """Which segment a fragment is, by when it begins."""
     segments = timeline.segments
     starts = [
@@ -181,9 +182,12 @@ def in_timeline(timeline: Timeline) -> Place:
         for segment in segments
     ]
 
+    early = EARLIEST_TICKS + round(margin_seconds * ffmpeg.TICKS)
+
     def place(fragment: boxes.Fragment) -> tuple[int, float]:
-        # A frame that could not be decoded makes a segment begin later, never earlier.
-        found = segments[max(0, bisect_right(starts, fragment.start + EARLIEST_TICKS) - 1)]
+        # A frame that could not be decoded makes a segment begin later, never earlier; those of a
+        # new frame rate are next to where the old ones were.
+        found = segments[max(0, bisect_right(starts, fragment.start + early) - 1)]
         return found.number, found.seconds
 
     return place
@@ -212,8 +216,9 @@ def run_tracks(
     *,
     watch: process.Watch | None = None,
     progress: Callable[[float], None] = lambda seconds: None,
-) -> None:
-    """`argv_for` gets a descriptor for each track; what the tool says of its progress is heard."""
+) -> list[str]:
+    """`argv_for` gets a descriptor for each track; what the tool says of its progress is heard.
+    Answers what it complained about."""
     pipes = process.pipes(len(tracks))
     argv = argv_for([write for _, write in pipes])
     listener = _Progress(progress)
@@ -221,6 +226,7 @@ def run_tracks(
     with process.Running(argv, sinks, limits=LIMITS, more_fds=pipes, chatty=True) as running:
         listener.moved = running.alive
         running.wait(watch or desk.board.watch)
+    return list(running.lines)
 
 
 class _Progress:

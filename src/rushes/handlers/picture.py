@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
+from math import ceil
 from typing import Any
 
-from rushes import errors
+from rushes import errors, sanitize
 from rushes.handlers.board import Row
 from rushes.handlers.making import (
     Aside,
@@ -46,8 +48,11 @@ CORNERS = {
 }
 # Before anything is measured, a rendition may need so much more than its cap.
 PEAK = 1.1
+MOST_SPANS, SPAN_SEGMENTS = 1_000, 1_000
 GUESSED_BIT_RATE = 5_000_000
 LONGEST_COPIED = 12.0
+# Boundaries that differ by less are the same to a player.
+ALIGNED_SECONDS = 0.002
 
 
 class Picture:
@@ -62,48 +67,75 @@ class Picture:
         for each in self.renditions:
             desk.board.pictures[each.name] = self._row(each)
         self._overlay = self._find_overlay()
+        # Some of it could not be decoded; what is copied has the same faults.
+        self.damaged = False
 
     def _row(self, rendition: Rendition) -> Row:
         row = Row(rendition.name, "skipped" if rendition.skipped else "pending")
         row.more = _shape(rendition.width, rendition.height, self._video, rendition.bitrate * 1000)
+        begun = f"{rendition.name}/seg_"
+        row.done = sum(name.startswith(begun) for name in self._desk.shelf.files)
         if codecs := self._desk.board.notes.get(f"codecs {rendition.name}"):
             row.more["codecs"] = codecs
         return row
 
     # As it is
 
-    def start_copy(self, aside: Aside) -> Copied | None:
-        """None when browsers would not play it, or when it is to be changed."""
+    def start_copy(self, aside: Aside) -> None:
+        """Unless browsers would not play it, or it is to be changed."""
         desk = self._desk
         if desk.edit or not desk.profile.original or not is_playable(self._video):
-            return None
+            return
         width, height = self._video.shown
         rate = self._video.bit_rate or self._source.found.bit_rate or GUESSED_BIT_RATE
         row = Row(ORIGINAL, "in_progress", more=_shape(width, height, self._video, rate))
         # Key frames are where they are; players want to know the longest wait in advance.
         row.more["target_seconds"] = max(LONGEST_COPIED, desk.profile.segment_seconds)
+        row.more["codecs"] = desk.board.notes.get(f"codecs {ORIGINAL}")
         row.total = int((self._source.found.duration or 0) / desk.profile.segment_seconds) + 1
         desk.board.pictures[ORIGINAL] = row
-        track = Copied(desk, ORIGINAL, desk.profile.segment_seconds)
-        aside.start(lambda: self._copy(aside, track, row))
-        return track
+        aside.start(lambda: self._copy(aside))
 
-    def _copy(self, aside: Aside, track: Copied, row: Row) -> None:
+    def _copy(self, aside: Aside) -> None:
         """Never a reason to fail: all else is made anyway."""
+        desk = self._desk
+        try:
+            try:
+                if not desk.is_finished(ORIGINAL):
+                    self._run_copy(aside)
+            except Differs:
+                # Another ffmpeg has begun it.
+                desk.shelf.discard((f"{ORIGINAL}/",))
+                self._run_copy(aside)
+        except (errors.PermanentFailure, errors.TransientFailure) as error:
+            desk.job.log(f"the source cannot be copied: {error.message}")
+            desk.shelf.discard((f"{ORIGINAL}/",))
+        if desk.seconds_of(ORIGINAL):
+            desk.finish(ORIGINAL)
+        else:
+            desk.board.row(ORIGINAL).status = "failed"
+
+    def _run_copy(self, aside: Aside) -> None:
+        track = Copied(self._desk, ORIGINAL, self._desk.profile.segment_seconds)
         argv = ffmpeg.copy_picture(
             programs.ffmpeg(), self._source.path, self._video.index, self._source.zero
         )
-        try:
-            with explained(self._desk, "copying the source"):
-                with process.Running(argv, [track.feed], limits=LIMITS) as running:
-                    running.wait(aside.watch)
-                track.finish()
-        except (process.ToolFailed, Differs):
-            track.ticks.clear()
-        if track.ticks:
-            self._desk.finish(ORIGINAL)
-        else:
-            row.status = "failed"
+        with explained(self._desk, "copying the source"):
+            with process.Running(argv, [track.feed], limits=LIMITS) as running:
+                running.wait(aside.watch)
+            track.finish()
+        self._desk.shelf.flush()
+
+    def fits_copy(self, times: Timeline) -> bool:
+        """A player may only switch between renditions whose segments begin at the same times."""
+        row = self._desk.board.pictures.get(ORIGINAL)
+        if row is None or row.status != "completed":
+            return False
+        ours = list(accumulate(each.seconds for each in times.segments))
+        theirs = list(accumulate(self._desk.seconds_of(ORIGINAL)))
+        return len(ours) == len(theirs) and all(
+            abs(one - other) < ALIGNED_SECONDS for one, other in zip(ours, theirs, strict=True)
+        )
 
     # The ladder
 
@@ -111,29 +143,33 @@ class Picture:
         """What is missing of it; answers the timeline of what there is in the end."""
         times = self._source.timeline()
         desk, encoder = self._desk, self._encoder()
-        missing = self._missing(times)
-        self._expect(times, missing)
-        size = max(1, round(desk.profile.span_seconds / desk.profile.segment_seconds))
+        self._expect(times, self._missing(times))
+        size = self._span_size(len(times.segments))
         long = times.seconds > desk.profile.divide_after and not self._source.in_order
-        divides = long and any(number >= size for number in missing)
-        now = [number for number in missing if number < size] if divides else missing
-        for start, stop in timeline.runs(now):
-            encoder = self._encode_safely(aside, times, (start, stop), encoder)
-        desk.shelf.flush()
+        divides = long and any(number >= size for number in self._missing(times))
+        encoder = self._encode_missing(aside, times, size if divides else None, encoder)
         if divides:
             aside.join(desk.board.watch)
             desk.board.note("divided", True)
             desk.board.tell()
-            left = [number for number in missing if number >= size]
-            raise errors.Divided(
-                self._parts(times, left, size, encoder), checkpoint=desk.board.notes
-            )
+            parts = self._parts(times, self._missing(times), size, encoder)
+            raise errors.Divided(parts, checkpoint=desk.board.notes)
         return self._without_lost_end(times)
+
+    def _span_size(self, segments: int) -> int:
+        """In segments; few enough spans, and none larger than a job's arguments may be."""
+        profile = self._desk.profile
+        wished = round(profile.span_seconds / profile.segment_seconds)
+        return min(SPAN_SEGMENTS, max(1, wished, ceil(segments / MOST_SPANS)))
 
     def encode_span(self) -> list[int]:
         """A share of the ladder, as the parent has planned it."""
         args, desk = self._desk.job.args, self._desk
         times = unpacked(args["timeline"])
+        share = {segment_of(r.name, each.number) for r in self.made for each in times.segments}
+        # Only what an earlier attempt of this very share has left: all else belongs to others.
+        desk.shelf.adopt(share.__contains__)
+        desk.shelf.look_up(lambda name: name.endswith("/init.mp4"))
         self._expect(times, self._missing(times))
         encoder = encoders.BY_NAME[args["encoder"]]
         for start, stop in timeline.runs(self._missing(times)):
@@ -150,6 +186,7 @@ class Picture:
         for each in self.made:
             row = self._desk.board.pictures[each.name]
             row.total = len(times.segments)
+            row.more["target_seconds"] = max(segment.seconds for segment in times.segments)
             names = (segment_of(each.name, segment.number) for segment in times.segments)
             row.done = sum(name in self._desk.shelf.files for name in names)
 
@@ -196,22 +233,35 @@ class Picture:
         for each in self.made:
             self._desk.board.pictures[each.name].done = 0
 
-    def _encode_safely(
-        self, aside: Aside, times: Timeline, run: tuple[int, int], encoder: Encoder
+    def _encode_missing(
+        self, aside: Aside, times: Timeline, below: int | None, encoder: Encoder
     ) -> Encoder:
-        """A device that fails is replaced by software in the same attempt."""
+        """A device that fails is replaced by software, and what another encoder has begun is made
+        anew, all in the same attempt. Answers the encoder that has done it."""
         try:
-            self._encode_run(times, run, encoder, aside)
+            self._encode_runs(aside, times, below, encoder)
         except (process.ToolFailed, Differs) as error:
-            if encoder.name == encoders.SOFTWARE:
-                if isinstance(error, process.ToolFailed) and error.gave_up:
-                    self._refuse_undecodable()
-                raise
-            self._desk.job.log(f"{encoder.name} failed: starting over in software")
-            self._start_over()
-            encoder = encoders.BY_NAME[encoders.SOFTWARE]
-            self._note(encoder)
-            self._encode_run(times, (0, run[1]), encoder, aside)
+            encoder = self._way_back(encoder, error)
+            self._encode_runs(aside, times, below, encoder)
+        return encoder
+
+    def _encode_runs(
+        self, aside: Aside, times: Timeline, below: int | None, encoder: Encoder
+    ) -> None:
+        missing = self._missing(times)
+        for run in timeline.runs([n for n in missing if below is None or n < below]):
+            self._encode_run(times, run, encoder, aside)
+        self._desk.shelf.flush()
+
+    def _way_back(self, encoder: Encoder, error: process.ToolFailed | Differs) -> Encoder:
+        if encoder.name == encoders.SOFTWARE and isinstance(error, process.ToolFailed):
+            if error.gave_up:
+                self._refuse_undecodable()
+            raise error
+        self._desk.job.log(f"{encoder.name}: {error.message}; starting over in software")
+        self._start_over()
+        encoder = encoders.BY_NAME[encoders.SOFTWARE]
+        self._note(encoder)
         return encoder
 
     def _refuse_undecodable(self) -> None:
@@ -231,8 +281,8 @@ class Picture:
     ) -> None:
         """Neighbouring segments of all rungs, in one process."""
         desk, board = self._desk, self._desk.board
-        cut = _cut(times, *run)
-        place = in_timeline(times)
+        cut = replace(_cut(times, *run), rate=capped(self._video))
+        place = in_timeline(times, cut.margin_seconds)
         tracks = [Track(desk, each.name, place) for each in self.made]
         before = sum(each.seconds for each in times.segments if each.number < run[0])
         begin_at = float((cut.start_pts - cut.zero_pts) * cut.time_base)
@@ -261,7 +311,10 @@ class Picture:
             board.reached(before + max(0.0, at - begin_at))
 
         with explained(desk, "encoding the picture"):
-            run_tracks(desk, command, tracks, watch=watch, progress=reached)
+            complaints = run_tracks(desk, command, tracks, watch=watch, progress=reached)
+        for line in complaints:
+            self.damaged = True
+            desk.job.log(sanitize.line(line))
 
     def _output(self, rendition: Rendition, encoder: Encoder, fd: int) -> ffmpeg.Output:
         profile = self._desk.profile
@@ -336,13 +389,16 @@ def is_playable(video: VideoStream) -> bool:
     )
 
 
+def capped(video: VideoStream) -> float | None:
+    """The frame rate to come down to, if any."""
+    return ladder.FASTEST if video.frame_rate > ladder.FASTEST + 0.5 else None
+
+
 def prepared(video: VideoStream) -> list[str]:
     """What is done once, before the picture is split."""
     steps = []
     if video.interlaced:
         steps.append("bwdif=mode=send_frame")
-    if video.frame_rate > ladder.FASTEST + 0.5:
-        steps.append(f"fps={ladder.FASTEST:.0f}")
     if video.hdr:
         steps.append(ffmpeg.TONE_MAP)
     return steps
@@ -369,6 +425,7 @@ def _cut(times: Timeline, start: int, stop: int) -> ffmpeg.Cut:
         key_pts=times.key_before(inside[0].start_pts),
         key_times=[float((each.start_pts - times.zero_pts) * times.time_base) for each in inside],
         first_number=start,
+        from_the_start=times.key_before(inside[0].start_pts) == times.first_key,
     )
 
 

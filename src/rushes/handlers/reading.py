@@ -13,6 +13,8 @@ from rushes.tools.timeline import Packets, Timeline
 FIRST_PACKETS = "%+#64"
 LIMITS = process.Limits(wall_seconds=3600, stall_seconds=600)
 SLACK_BYTES = 64 * 1024 * 1024
+# Some ten million packets; their index is kept in memory.
+INDEX = replace(LIMITS, output_bytes=256 * 1024 * 1024)
 NO_TIMES = "the file is damaged: its frames have no times"
 
 
@@ -51,7 +53,8 @@ class Source:
             said = ""
         first = timeline.read_packets(said)
         self._first_pts = min(first.pts, default=self.video.start_pts)
-        if self._desk.edit or not timeline.is_regular(first, self.video.time_base):
+        enough = first.keys and timeline.is_regular(first, self.video.time_base)
+        if self._desk.edit or not enough:
             self.index()
 
     def index(self) -> bool:
@@ -90,6 +93,8 @@ class Source:
             with explained(self._desk, "putting the source in order"):
                 process.run(argv, limits=limits, watch=self._desk.board.watch)
         except process.ToolFailed as error:
+            if not error.gave_up:
+                raise
             raise refused(NO_TIMES, "damaged") from error
         old, made = self.video, probe(target, self._desk.board.watch)
         if made.video is None:
@@ -108,7 +113,9 @@ class Source:
         argv = ffmpeg.packets(programs.ffprobe(), path, self.video.index)
         try:
             with explained(self._desk, "reading the source"):
-                said = process.run(argv, limits=LIMITS, watch=self._desk.board.watch)
+                said = process.run(argv, limits=INDEX, watch=self._desk.board.watch)
         except process.ToolFailed as error:
+            if not error.gave_up:
+                raise
             raise refused("the file is damaged: it cannot be read", "damaged") from error
         return timeline.read_packets(said.decode(errors="replace"))

@@ -22,7 +22,7 @@ class Shelf:
         self._room = threading.Semaphore(WAITING)
         self._lock = threading.Lock()
         self._error: BaseException | None = None
-        self._under_way: set[Future[None]] = set()
+        self._under_way: dict[Future[None], str] = {}
         self.files: dict[str, Artifact] = {}
 
     def adopt(self, wanted: Callable[[str], bool]) -> None:
@@ -31,13 +31,19 @@ class Shelf:
         if names:
             self.files |= {each.name: each for each in self._job.adopt(names)}
 
+    def look_up(self, wanted: Callable[[str], bool]) -> None:
+        """Files that are others' and stay theirs; the same need not be put again."""
+        self.files |= {each.name: each for each in self._job.artifacts() if wanted(each.name)}
+
     def discard(self, prefixes: tuple[str, ...]) -> None:
         """Files of this attempt that turned out to be of no use."""
-        self.flush()
-        names = [name for name in self.files if name.startswith(prefixes)]
+        self.flush(prefixes)
+        with self._lock:
+            names = [name for name in self.files if name.startswith(prefixes)]
         self._job.discard(names)
-        for name in names:
-            del self.files[name]
+        with self._lock:
+            for name in names:
+                self.files.pop(name, None)
 
     def put(self, name: str, content: bytes, seconds: float | None = None) -> None:
         """Soon: `flush` waits for it. The same again is nothing."""
@@ -48,14 +54,16 @@ class Shelf:
         self._room.acquire()
         future = self._hands.submit(self._put, name, content, seconds)
         with self._lock:
-            self._under_way.add(future)
+            self._under_way[future] = name
         future.add_done_callback(self._done)
 
-    def flush(self) -> None:
-        """Until everything is where it stays."""
+    def flush(self, prefixes: tuple[str, ...] = ("",)) -> None:
+        """Until everything (whose name begins so) is where it stays."""
         while True:
             with self._lock:
-                waiting = list(self._under_way)
+                waiting = [
+                    future for future, name in self._under_way.items() if name.startswith(prefixes)
+                ]
             if not waiting:
                 break
             wait(waiting, timeout=0.2)
@@ -71,13 +79,17 @@ class Shelf:
         self._hands.shutdown(wait=True, cancel_futures=True)
 
     def _put(self, name: str, content: bytes, seconds: float | None) -> None:
+        if name in self.files:
+            # A name is written once in an attempt: what it adopted has to go first.
+            self._job.discard([name])
         artifact = self._job.put(name, content, seconds)
         with self._lock:
             self.files[name] = artifact
 
     def _done(self, future: Future[None]) -> None:
-        self._room.release()
+        error = None if future.cancelled() else future.exception()
         with self._lock:
-            self._under_way.discard(future)
-        if not future.cancelled() and (error := future.exception()) is not None:
+            # First the error: whoever finds nothing under way must find that, too.
             self._error = self._error or error
+            self._under_way.pop(future, None)
+        self._room.release()

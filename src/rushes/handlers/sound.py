@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rushes.handlers.board import Row
 from rushes.handlers.making import Aside, Desk, Track, explained, run_tracks
-from rushes.handlers.reading import Source
+from rushes.handlers.reading import LIMITS, Source
 from rushes.tools import ffmpeg, process, programs
 from rushes.tools.ladder import audio_names
 from rushes.tools.probe import AudioStream, Probe, probe
@@ -46,14 +46,48 @@ def start(desk: Desk, aside: Aside, source: Source) -> None:
             aside.start(lambda: _make(desk, command, names, aside.watch))
         return
     plans = [
-        Plan(name, audio, None if _fits(desk, audio, zero) else desk.profile.audio_bitrate)
+        Plan(name, audio, None if _fits(desk, name, audio, zero) else desk.profile.audio_bitrate)
         for name, audio in zip(audio_names(found.audios), found.audios, strict=True)
     ]
     for plan in plans:
         _list(desk, plan.name, plan.audio, found.duration, default=plan is plans[0])
     if plans:
-        command = _command(desk, source.path, plans, zero, seconds)
-        aside.start(lambda: _make(desk, command, [plan.name for plan in plans], aside.watch))
+        path = source.path
+        aside.start(lambda: _make_plans(desk, path, plans, zero, seconds, aside.watch))
+
+
+def _make_plans(
+    desk: Desk,
+    path: Path,
+    plans: Sequence[Plan],
+    zero: float,
+    seconds: float | None,
+    watch: process.Watch,
+) -> None:
+    """What was kept and turns out to be damaged is encoded instead: players stop at such sound."""
+    command = _command(desk, path, plans, zero, seconds)
+    _make(desk, command, [plan.name for plan in plans], watch)
+    damaged = [
+        replace(plan, bitrate=desk.profile.audio_bitrate)
+        for plan in plans
+        if plan.bitrate is None and not _is_intact(path, plan.audio, watch)
+    ]
+    if damaged:
+        desk.shelf.discard(tuple(f"{plan.name}/" for plan in damaged))
+        for plan in damaged:
+            desk.board.note(f"encoded {plan.name}", True)
+            desk.board.row(plan.name).done = 0
+        command = _command(desk, path, damaged, zero, seconds)
+        _make(desk, command, [plan.name for plan in damaged], watch)
+
+
+def _is_intact(path: Path, audio: AudioStream, watch: process.Watch) -> bool:
+    argv = ffmpeg.decode_sound(programs.ffmpeg(), path, audio.index)
+    try:
+        process.run(argv, limits=LIMITS, watch=watch)
+    except process.ToolFailed:
+        return False
+    return True
 
 
 def make_alone(desk: Desk, source: Source) -> float:
@@ -84,11 +118,12 @@ def begin(found: Probe) -> float:
     return (found.audios[0].start_seconds or 0.0) if found.audios else 0.0
 
 
-def _fits(desk: Desk, audio: AudioStream, zero: float) -> bool:
+def _fits(desk: Desk, name: str, audio: AudioStream, zero: float) -> bool:
     """Whether browsers play it as it is, in step with the picture."""
     begins = audio.start_seconds
     return (
         not desk.edit
+        and f"encoded {name}" not in desk.board.notes
         and audio.codec == "aac"
         and audio.profile == "LC"
         and audio.has_header

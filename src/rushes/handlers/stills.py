@@ -88,10 +88,9 @@ def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline)
             rows=ROWS,
             count=count,
             keys_only=skipping,
-            target=desk.job.scratch,
         )
         with suppress(process.ToolFailed), explained(desk, "making the storyboard"):
-            process.run(argv, limits=LONG, watch=desk.board.watch)
+            process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)
             break
     else:
         return
@@ -141,7 +140,8 @@ def waveform(desk: Desk, source: Path, probe: Probe, seconds: float) -> None:
     """Peaks of the sound, and a picture of them (or the cover) to stand for it."""
     wave = Wave(max(1, int(seconds * WAVE_RATE / WAVE_POINTS)))
     index = probe.audios[0].index
-    argv = ffmpeg.samples(programs.ffmpeg(), source, index, WAVE_RATE)
+    part = {"start": desk.begin, "seconds": seconds}
+    argv = ffmpeg.samples(programs.ffmpeg(), source, index, WAVE_RATE, **part)
     with explained(desk, "reading the sound"):
         running = process.Running(argv, [wave.feed], limits=LONG)
         with running:
@@ -155,7 +155,7 @@ def waveform(desk: Desk, source: Path, probe: Probe, seconds: float) -> None:
                 programs.ffmpeg(), source, probe.cover, 0.0, (720, -2), hdr=False
             )
         else:
-            argv = ffmpeg.wave_picture(programs.ffmpeg(), source, index)
+            argv = ffmpeg.wave_picture(programs.ffmpeg(), source, index, **part)
         picture = process.run(argv, limits=LONG, watch=desk.board.watch)
     except process.ToolFailed:
         picture = b""

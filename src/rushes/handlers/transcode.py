@@ -7,12 +7,16 @@ finished segment is where it stays, so whoever goes on after a crash makes only 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from rushes import errors
 from rushes.handlers import sound, stills
 from rushes.handlers.board import Row
-from rushes.handlers.making import Aside, Copied, Desk
+from rushes.handlers.making import Aside, Desk, Differs
 from rushes.handlers.picture import ORIGINAL, Picture
 from rushes.handlers.reading import Source
 from rushes.tools import ffmpeg, playlist
@@ -20,14 +24,14 @@ from rushes.tools.probe import refused
 from rushes.tools.timeline import Timeline
 from rushes.worker.context import JobContext
 
-# Boundaries that differ by less are the same to a player.
-ALIGNED_SECONDS = 0.002
-
 
 def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
     """A new version of the job's media. `keep`: go on with what an earlier attempt has made."""
     desk = Desk.of(job)
     try:
+        terms = _terms(job)
+        keep = keep and desk.board.notes.get("terms") == terms
+        desk.board.note("terms", terms)
         desk.board.step("probe")
         source = Source(desk)
         if keep or desk.board.notes.get("divided"):
@@ -43,11 +47,19 @@ def span(job: JobContext) -> dict[str, Any]:
     try:
         desk.board.step("probe")
         source = Source(desk)
-        desk.shelf.adopt(lambda name: True)
         desk.board.step("transcode")
         return {"segments": Picture(desk, source).encode_span()}
+    except Differs as error:
+        # Whoever has the encoder that began it may go on with it.
+        raise errors.RetryLater(error.message, code=error.code) from error
     finally:
         desk.shelf.close()
+
+
+def _terms(job: JobContext) -> str:
+    """What was made on other terms cannot be continued."""
+    asked = {name: job.args.get(name) for name in ("settings", "edit", "qualities")}
+    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()[:16]
 
 
 def _adopt(desk: Desk) -> None:
@@ -56,6 +68,8 @@ def _adopt(desk: Desk) -> None:
 
     def wanted(name: str) -> bool:
         rendition, _, file = name.partition("/")
+        if name in (playlist.MASTER, playlist.MANIFEST):
+            return False
         return not file or rendition.startswith("audio") or f"codecs {rendition}" in notes
 
     desk.shelf.adopt(wanted)
@@ -81,7 +95,7 @@ def _pictures(desk: Desk, source: Source) -> dict[str, Any]:
     board = desk.board
     picture = Picture(desk, source)
     with Aside(desk.job) as aside:
-        copied = picture.start_copy(aside)
+        picture.start_copy(aside)
         sound.start(desk, aside, source)
         board.step("thumbnail")
         length = source.found.duration or 0.0
@@ -95,12 +109,10 @@ def _pictures(desk: Desk, source: Source) -> dict[str, Any]:
         aside.join(board.watch)
     for each in picture.made:
         desk.finish(each.name)
-    return _finish(desk, source, picture, times, copied)
+    return _finish(desk, source, picture, times)
 
 
-def _finish(
-    desk: Desk, source: Source, picture: Picture, times: Timeline, copied: Copied | None
-) -> dict[str, Any]:
+def _finish(desk: Desk, source: Source, picture: Picture, times: Timeline) -> dict[str, Any]:
     board, video = desk.board, source.video
     board.step("master_playlist")
     if "storyboard.vtt" not in desk.shelf.files:
@@ -110,7 +122,7 @@ def _finish(
         track = stills.chapters_track(source.found.chapters, zero, times.seconds)
         desk.shelf.put("chapters.vtt", track.encode())
     names = [each.name for each in picture.made]
-    if copied is not None and _is_aligned(copied, times):
+    if not picture.damaged and picture.fits_copy(times):
         names.insert(0, ORIGINAL)
     videos = [_video_of(board.pictures[name]) for name in names]
     _publish(desk, videos, _sounds(desk), times.seconds)
@@ -148,15 +160,6 @@ def _sound(desk: Desk, source: Source) -> dict[str, Any]:
         "renditions": [row.name for row in desk.board.sounds.values()],
         "warnings": desk.warnings,
     }
-
-
-def _is_aligned(copied: Copied, times: Timeline) -> bool:
-    """A player may only switch between renditions whose segments begin at the same times."""
-    starts = [float((s.start_pts - times.zero_pts) * times.time_base) for s in times.segments]
-    return len(starts) == len(copied.starts) and all(
-        abs(ours - theirs) < ALIGNED_SECONDS
-        for ours, theirs in zip(starts, copied.starts, strict=True)
-    )
 
 
 def _publish(

@@ -141,6 +141,22 @@ class Job:
         return cls(**values)
 
 
+def again(old: Job, args: Mapping[str, Any]) -> NewJob:
+    """What takes the place of a job that has ended."""
+    return NewJob(
+        kind=old.kind,
+        args=args,
+        media_id=old.media_id,
+        user_id=old.user_id,
+        priority=old.priority.word,
+        needs=old.needs,
+        dedupe_key=old.dedupe_key,
+        max_attempts=old.max_attempts,
+        timeout_seconds=old.timeout_ms / 1000 if old.timeout_ms else None,
+        retry_of=old.id,
+    )
+
+
 def decode(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
 

@@ -131,3 +131,12 @@ def note_progress(tx: Tx, whole_id: str, progress: float, detail: str | None) ->
         progress=progress,
         detail=detail,
     )
+
+
+def copy_checkpoint(tx: Tx, old: str, new: str) -> None:
+    tx.all(
+        "UPDATE jobs SET checkpoint = (SELECT checkpoint FROM jobs WHERE id = :old)"
+        " WHERE id = :new AND claims = 0",
+        old=old,
+        new=new,
+    )

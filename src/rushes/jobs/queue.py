@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,29 +91,18 @@ class Queue:
             tx.wake_after_commit(self._bell.ring_here if notify else self._bell.ring)
         return answers
 
-    def retry(self, tx: Tx, job_id: str) -> Enqueued:
-        """An ended job stays ended; a new one takes its place. Twice is the same as once. A part
-        is nothing by itself: the job it belongs to is retried."""
+    def retry(self, tx: Tx, job_id: str, args: Mapping[str, Any] | None = None) -> Enqueued:
+        """An ended job stays ended; a new one takes its place, and its checkpoint. Twice is the
+        same as once. A part is nothing by itself: the job it belongs to is retried."""
         old = self._get(tx, job_id)
         if old.division is not None and old.parent_id is not None:
             old = self._get(tx, old.parent_id)
         if old.state not in jobs.TERMINAL:
             raise errors.WrongState(f"the job is {old.state}: only an ended job can be retried")
-        return self.enqueue(
-            tx,
-            NewJob(
-                kind=old.kind,
-                args=old.args,
-                media_id=old.media_id,
-                user_id=old.user_id,
-                priority=old.priority.word,
-                needs=old.needs,
-                dedupe_key=old.dedupe_key,
-                max_attempts=old.max_attempts,
-                timeout_seconds=old.timeout_ms / 1000 if old.timeout_ms else None,
-                retry_of=old.id,
-            ),
-        )
+        new = self.enqueue(tx, jobs.again(old, old.args if args is None else args))
+        if new.created:
+            part_store.copy_checkpoint(tx, old.id, new.id)
+        return new
 
     # Held by a worker
 
@@ -234,14 +223,20 @@ class Queue:
 
     def sweep(self, tx: Tx) -> dict[str, State]:
         """End one page of attempts whose lease or deadline is over; answers where the jobs went."""
+        return self._lose(tx, store.lock_expired(tx, SWEEP_PAGE), expired=True)
+
+    def bury(self, tx: Tx, workers: str) -> dict[str, State]:
+        """The same for those of workers that are known to be dead, by what their ids begin with."""
+        return self._lose(tx, store.lock_held_by(tx, workers, SWEEP_PAGE), expired=False)
+
+    def _lose(self, tx: Tx, rows: Sequence[dict[str, Any]], *, expired: bool) -> dict[str, State]:
         settlements = []
-        rows = store.lock_expired(tx, SWEEP_PAGE)
         for row in rows:
             next = lifecycle.after_loss(_facts(row), stalled=bool(row["stalled"]))
             settlements.append(store.Settlement(id=row["id"], claim_id=row["claim_id"], next=next))
         if not settlements:
             return {}
-        changed = store.settle(tx, settlements, expired=True)
+        changed = store.settle(tx, settlements, expired=expired)
         tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
         ended = {id for id, state in went.items() if state in jobs.TERMINAL}

@@ -348,6 +348,16 @@ def lock_expired(tx: Tx, limit: int) -> list[dict[str, Any]]:
     )
 
 
+def lock_held_by(tx: Tx, workers: str, limit: int) -> list[dict[str, Any]]:
+    return tx.all(
+        f"SELECT id, {HELD_FACTS}, 0 AS stalled FROM jobs WHERE state = 'processing'"
+        " AND substr(claimed_by, 1, :length) = :workers ORDER BY id LIMIT :limit {skip_locked}",
+        workers=workers,
+        length=len(workers),
+        limit=limit,
+    )
+
+
 SETTLE = (
     "WITH given AS ({given:id text, claim_id text, state text, delay_ms bigint, attempt bigint,"
     " losses bigint, error_code text, last_error text, outcome text, checkpoint text})"

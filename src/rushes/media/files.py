@@ -193,8 +193,9 @@ class Files:
         self._discard([key])
         with self._db.read() as tx:
             row = media_store.artifact(tx, version_id, artifact.name)
-        if row is None or row["claim_id"] != claim.claim_id:
-            raise errors.ClaimLost("the claim is not held any more")
+            if row is None or row["claim_id"] != claim.claim_id:
+                _held(tx, claim)
+                raise errors.CancelRequested("its version is not being made any more")
         return _same(row, artifact.sha256, claim)
 
     def _discard(self, keys: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ ORIGINAL = "original"
 LEFT_OUT = ("skipped", "failed")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 CODECS = re.compile(r"[A-Za-z0-9._, -]{1,200}")
+RANGES = ("SDR", "PQ", "HLG")
 OF_A_LADDER = re.compile(r"\d+p(-.*)?")
 
 
@@ -129,4 +130,5 @@ def _read(entry: Mapping[str, Any], kind: type[Any]) -> Any:
         made = msgspec.convert(given, kind)
     except msgspec.ValidationError:
         return None
-    return made if CODECS.fullmatch(made.codecs) else None
+    fits = CODECS.fullmatch(made.codecs) and getattr(made, "range", "SDR") in RANGES
+    return made if fits else None

@@ -62,7 +62,7 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
         raise errors.ClaimLost("the claim is not held any more")
     whole_id = held["whole_id"]
     if whole_id is not None and jobs.states(tx, [whole_id])[whole_id] is not State.BLOCKED:
-        raise errors.ClaimLost("the job that this is a part of has ended")
+        raise errors.CancelRequested("the job that this is a part of has ended")
     return store.open_version(
         tx,
         ids.new("ver"),
@@ -122,7 +122,7 @@ def _note_facts(tx: Tx, job: Job) -> None:
     duration = _seconds(found.get("duration"))
     if kind is not None or duration is not None:
         store.set_facts(tx, job.media_id, kind=kind, duration=duration)
-    if job.kind in pipeline.CHANGES_SOUND:
+    if job.kind in pipeline.MAKES_VERSION:
         edit = job.args.get("edit")
         store.set_edit(tx, job.media_id, encode(edit) if isinstance(edit, Mapping) else None)
 

@@ -18,7 +18,7 @@ from rushes.jobs import store as job_store
 from rushes.jobs.job import Job, NewJob
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import pipeline, profile_store, profiles
+from rushes.media import pipeline, profile_store, profiles, store
 from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, Options
 from rushes.tools import profile as profile_tools
@@ -81,6 +81,18 @@ def composite(tx: Tx, queue: Queue, item: Media, overlay: Overlay, other: Media 
         raise errors.BadField("overlay_media_id", f"must be a video, not {other.kind}")
     changed = replace(item.edit, overlay=overlay)
     return _make(tx, queue, item, pipeline.COMPOSITE, _last_profile(tx, item.id), changed)
+
+
+def retry(tx: Tx, queue: Queue, job_id: str) -> str:
+    """Do again what has failed; with what people have cut and laid over since."""
+    old = job_store.get(tx, job_id)
+    item = store.get(tx, old.media_id) if old and old.media_id else None
+    args = None
+    if old is not None and item is not None and old.kind == pipeline.TRANSCODE:
+        args = {name: value for name, value in old.args.items() if name != "edit"}
+        if item.edit != edits.NOTHING:
+            args["edit"] = edits.encode(item.edit)
+    return queue.retry(tx, job_id, args).id
 
 
 def _make(

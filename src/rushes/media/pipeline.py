@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushes.jobs.job import NewJob
@@ -36,8 +36,11 @@ def first_jobs(
 
 
 def version(kind: str, media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
-    """At most one new version of a media is under way, whatever it is made for."""
-    return _on_media(kind, media_id, user_id, args, f"{TRANSCODE}:{media_id}")
+    """At most one new version of a media is under way, whatever it is made for. A worker with the
+    hardware is preferred, unless the profile wants software."""
+    encoder = (args.get("settings") or {}).get("encoder", "auto")
+    needs = {"software": (), "auto": ("gpu?",)}.get(encoder, (f"{encoder}?",))
+    return _on_media(kind, media_id, user_id, args, f"{TRANSCODE}:{media_id}", needs)
 
 
 def transcribe(
@@ -50,7 +53,12 @@ def transcribe(
 
 
 def _on_media(
-    kind: str, media_id: str, user_id: str, args: Mapping[str, Any], dedupe_key: str
+    kind: str,
+    media_id: str,
+    user_id: str,
+    args: Mapping[str, Any],
+    dedupe_key: str,
+    needs: Sequence[str] = (),
 ) -> NewJob:
     return NewJob(
         kind=kind,
@@ -58,6 +66,7 @@ def _on_media(
         user_id=user_id,
         args={name: value for name, value in args.items() if value is not None},
         dedupe_key=dedupe_key,
+        needs=needs,
     )
 
 

@@ -15,9 +15,14 @@ FORMATS = (
 TICKS = 90_000
 SOUND_RATE = 48_000
 OUT_OF_STEP_SECONDS = 0.03
-# With an edit list in the header, times would depend on where a process began.
-FRAGMENTS = "empty_moov+default_base_moof+skip_trailer+frag_discont"
-QUIET = ("-hide_banner", "-nostdin", "-loglevel", "error")
+# Absolute times, wherever a process began.
+ABSOLUTE = "default_base_moof+skip_trailer+frag_discont"
+# Frames are decoded before others that are shown earlier. The header tells by how much, in an edit
+# list that all players honour; for that it is written when the first frames are known.
+PICTURE_FRAGMENTS = f"frag_keyframe+delay_moov+{ABSOLUTE}"
+SOUND_FRAGMENTS = f"empty_moov+{ABSOLUTE}"
+# Damage is told by what is missing in the end, not by how much of it there was.
+QUIET = ("-hide_banner", "-nostdin", "-loglevel", "error", "-max_error_rate", "1")
 # The same bytes for the same picture, whichever process made them.
 EXACT = ("-map_metadata", "-1", "-map_chapters", "-1", "-fflags", "+bitexact")
 KEY_MARGIN_SECONDS = 0.0005
@@ -72,6 +77,17 @@ class Cut:
     key_pts: int | None
     key_times: Sequence[float]
     first_number: int
+    # To come down to; frames are then cut by where they are on its grid.
+    rate: float | None = None
+    # Whether the key frame is the first there is: then there is nothing to skip.
+    from_the_start: bool = False
+
+    @property
+    def margin_seconds(self) -> float:
+        return KEY_MARGIN_SECONDS if self.rate is None else 0.5 / self.rate
+
+    def seconds(self, pts: int) -> float:
+        return float(pts * self.time_base)
 
 
 def encode_span(
@@ -90,7 +106,7 @@ def encode_span(
     if overlay is not None:
         argv += [*_seek_overlay(cut, overlay), *guarded(overlay.path)]
     argv += ["-filter_complex", _graph(index, cut, outputs, prepare, overlay)]
-    keys = ",".join(f"{max(0.0, time - KEY_MARGIN_SECONDS):.6f}" for time in cut.key_times)
+    keys = ",".join(f"{max(0.0, time - cut.margin_seconds):.6f}" for time in cut.key_times)
     for number, output in enumerate(outputs):
         argv += [
             *("-map", f"[v{number}]", *EXACT, "-flags:v", "+bitexact"),
@@ -109,7 +125,7 @@ def picture_fragments(first_number: int = 0) -> list[str]:
     """One fragment for each key frame, with absolute times."""
     return [
         *("-video_track_timescale", str(TICKS), "-avoid_negative_ts", "disabled", "-f", "mp4"),
-        *("-movflags", f"frag_keyframe+negative_cts_offsets+{FRAGMENTS}"),
+        *("-movflags", PICTURE_FRAGMENTS),
         *("-fragment_index", str(first_number + 1)),
     ]
 
@@ -185,7 +201,7 @@ def _sound_fragments(segment_seconds: float, fd: int) -> list[str]:
         *("-flags:a", "+bitexact"),
         # What an encoder puts before the first sample would begin before the picture.
         *("-bsf:a", "noise=drop=lt(pts\\,0)"),
-        *("-avoid_negative_ts", "disabled", "-f", "mp4", "-movflags", FRAGMENTS),
+        *("-avoid_negative_ts", "disabled", "-f", "mp4", "-movflags", SOUND_FRAGMENTS),
         *("-frag_duration", str(round(segment_seconds * 1_000_000)), f"pipe:{fd}"),
     ]
 
@@ -261,8 +277,8 @@ def storyboard(
     rows: int,
     count: int,
     keys_only: bool,
-    target: Path,
 ) -> list[str]:
+    """Sheets into the directory it runs in."""
     skip = ["-skip_frame", "nokey"] if keys_only else []
     shape = (
         f"setpts=PTS-({zero:.6f})/TB,fps=1/{interval:.6f}:start_time=0:round=down:"
@@ -272,20 +288,36 @@ def storyboard(
     return [
         *(program, *QUIET, *skip, "-copyts", *guarded(source), "-map", f"0:{index}"),
         *("-vf", shape, *EXACT, "-c:v", "mjpeg", "-q:v", "5", "-fps_mode", "passthrough"),
-        *("-f", "image2", "-start_number", "0", f"file:{target}/storyboard-%d.jpg", *PROGRESS),
+        *("-f", "image2", "-start_number", "0", "file:storyboard-%d.jpg", *PROGRESS),
     ]
 
 
-def samples(program: str, source: Path, index: int, rate: int) -> list[str]:
+def samples(
+    program: str, source: Path, index: int, rate: int, *, start: float, seconds: float
+) -> list[str]:
     """The sound as 16 bit numbers to stdout, one channel."""
     return [
         *(program, *QUIET, *guarded(source), "-map", f"0:{index}"),
+        *("-ss", f"{start:.6f}", "-t", f"{seconds:.6f}"),
         *("-ac", "1", "-ar", str(rate), "-f", "s16le", "pipe:1"),
     ]
 
 
-def wave_picture(program: str, source: Path, index: int) -> list[str]:
-    shape = "aformat=channel_layouts=mono,showwavespic=s=1280x360:colors=#5b8def,format=yuvj420p"
+def decode_sound(program: str, source: Path, index: int) -> list[str]:
+    """Fails when any of it cannot be decoded."""
+    return [
+        *(program, *QUIET, "-max_error_rate", "0", *guarded(source)),
+        *("-map", f"0:{index}", "-f", "null", "-"),
+    ]
+
+
+def wave_picture(
+    program: str, source: Path, index: int, *, start: float, seconds: float
+) -> list[str]:
+    cut = f"atrim=start={start:.6f}:duration={seconds:.6f}"
+    shape = (
+        f"{cut},aformat=channel_layouts=mono,showwavespic=s=1280x360:colors=#5b8def,format=yuvj420p"
+    )
     return [
         *(program, *QUIET, *guarded(source), "-filter_complex", f"[0:{index}]{shape}"),
         *("-frames:v", "1", *EXACT, "-c:v", "mjpeg", "-q:v", "3", "-f", "mjpeg", "pipe:1"),
@@ -301,7 +333,7 @@ def test_encode(program: str, encode: Sequence[str], tail: str, device: Sequence
 
 
 def _seek(cut: Cut) -> list[str]:
-    if cut.key_pts is None or cut.start_pts == cut.zero_pts == cut.key_pts:
+    if cut.key_pts is None or cut.from_the_start:
         return []
     at = float(cut.key_pts * cut.time_base)
     return ["-seek_timestamp", "1", "-ss", f"{at:.6f}", "-noaccurate_seek"]
@@ -320,6 +352,15 @@ def _graph(
     overlay: Overlay | None,
 ) -> str:
     trimmed = f"trim=start_pts={cut.start_pts}:end_pts={cut.stop_pts},setpts=PTS-({cut.zero_pts})"
+    if cut.rate is not None:
+        start, stop = (
+            cut.seconds(pts) - cut.margin_seconds for pts in (cut.start_pts, cut.stop_pts)
+        )
+        zero = cut.seconds(cut.zero_pts)
+        trimmed = (
+            f"fps={cut.rate:.0f},trim=start={start:.6f}:end={stop:.6f},"
+            f"setpts=PTS-round(({zero:.6f})/TB)"
+        )
     chain = ",".join([trimmed, *prepare])
     labels = "".join(f"[s{number}]" for number in range(len(outputs)))
     split = f"split={len(outputs)}{labels}"

@@ -62,7 +62,7 @@ def media_playlist(seconds: Sequence[float], *, target_seconds: float, growing: 
 
 def target_duration(seconds: Sequence[float], wished: float) -> int:
     """No segment may be longer, when rounded."""
-    longest = max((round(each) for each in seconds), default=1)
+    longest = max((math.floor(each + 0.5) for each in seconds), default=1)
     return max(math.ceil(wished), longest, 1)
 
 

@@ -110,6 +110,10 @@ def probe(path: Path, watch: process.Watch = lambda: None) -> Probe:
     except process.ToolFailed as error:
         if error.code in ("tool_timeout", "tool_stalled"):
             raise refused("the file cannot be read: it makes no sense", "damaged") from error
+        if not error.gave_up:
+            # Killed, or not even started: that says nothing about the file.
+            error.message = f"looking into the file {error.message}"
+            raise
         raise _explained(error.lines) from error
     except json.JSONDecodeError as error:
         raise refused("the file is damaged: its streams cannot be read", "damaged") from error

@@ -6,6 +6,8 @@ shown as it is.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import shutil
 import signal
@@ -18,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from rushes import errors
 
@@ -31,6 +33,8 @@ KEPT_LINES = 60
 CHUNK = 256 * 1024
 POLL_SECONDS = 0.1
 GENTLE_SECONDS = 2.0
+# A program that only computes may take so many times longer than one that stands still.
+BUSY_FACTOR = 20
 GIB = 1024**3
 # GCONV_PATH: builds that bring their own C library crash when they load this machine's character
 # sets, as every MPEG-TS makes them do.
@@ -107,10 +111,18 @@ class Running:
         self._error: BaseException | None = None
         self._changed = threading.Event()
         self._written = 0
-        self._active_at = time.monotonic()
-        self._process = _spawn(argv, cwd, [write for _, write in more_fds])
-        for _, write in more_fds:
-            os.close(write)
+        self._active_at = self._told_at = time.monotonic()
+        self._spent = 0.0
+        self._sinking = 0
+        try:
+            self._process = _spawn(argv, limits, cwd, [write for _, write in more_fds])
+        except BaseException:
+            for read, _ in more_fds:
+                os.close(read)
+            raise
+        finally:
+            for _, write in more_fds:
+                os.close(write)
         _limit(self._process.pid, limits)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -136,7 +148,7 @@ class Running:
 
     def alive(self) -> None:
         """It has moved on, though nothing was written."""
-        self._active_at = time.monotonic()
+        self._active_at = self._told_at = time.monotonic()
 
     def wait(self, watch: Watch) -> None:
         """Until it has ended and all it wrote is handed on. `watch` may raise to end it."""
@@ -172,13 +184,24 @@ class Running:
         now = time.monotonic()
         if now > until:
             raise ToolFailed("took too long", code="tool_timeout", lines=self.lines)
+        if self._sinking or self._is_busy(now):
+            self._active_at = max(self._active_at, now - self._limits.stall_seconds / 2)
         if now - self._active_at > self._limits.stall_seconds:
             raise ToolFailed("does not move any more", code="tool_stalled", lines=self.lines)
+
+    def _is_busy(self, now: float) -> bool:
+        """Whether it computes: it may decode a lot before the first frame that is asked for. Not
+        for ever, as it may also turn in circles."""
+        spent = _cpu_seconds(self._process.pid)
+        moved, self._spent = spent > self._spent + POLL_SECONDS / 4, spent
+        return moved and now - self._told_at < BUSY_FACTOR * self._limits.stall_seconds
 
     def _failure(self, status: int) -> ToolFailed:
         if status == -signal.SIGXFSZ or status == -signal.SIGXCPU:
             return ToolFailed("used more than it may", code="tool_limit", lines=self.lines)
-        return ToolFailed(f"ended with status {status}", lines=self.lines, gave_up=status > 0)
+        # A shell's words for a program that cannot be started.
+        gave_up = status > 0 and status not in (126, 127)
+        return ToolFailed(f"ended with status {status}", lines=self.lines, gave_up=gave_up)
 
     def _pump(self, pipe: IO[bytes], sink: Sink, shows_life: bool) -> None:
         try:
@@ -189,18 +212,31 @@ class Running:
                     self._written += len(chunk)
                     if self._written > self._limits.output_bytes:
                         raise ToolFailed("wrote more than it may", code="tool_limit")
+                    # Waiting for us is no standing still.
+                    self._sinking += 1
                     sink(chunk)
+                    self._sinking -= 1
         except BaseException as error:  # noqa: BLE001  raised again by whoever waits
             self._error = self._error or error
         self._changed.set()
 
     def _listen(self, pipe: IO[bytes]) -> None:
         with pipe:
-            for line in iter(lambda: pipe.readline(4096), b""):
+            # In large pieces: damaged files make tools very talkative.
+            buffered = io.BufferedReader(cast(io.RawIOBase, pipe), CHUNK)
+            for line in iter(lambda: buffered.readline(4096), b""):
                 text = line.decode(errors="replace").strip()
                 if text:
                     self.lines.append(text)
         self._changed.set()
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def pipes(count: int) -> list[tuple[int, int]]:
@@ -209,11 +245,14 @@ def pipes(count: int) -> list[tuple[int, int]]:
 
 
 def _spawn(
-    argv: Sequence[str], cwd: Path | None, inherited: Sequence[int]
+    argv: Sequence[str], limits: Limits, cwd: Path | None, inherited: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     try:
+        # Those that start it for us could not tell.
+        if shutil.which(argv[0]) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return subprocess.Popen(
-            [*_offline(), *argv],
+            [*_limited(limits), *_offline(), *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -242,8 +281,20 @@ def _offline() -> tuple[str, ...]:
     return ()
 
 
+@lru_cache
+def _limited(limits: Limits) -> tuple[str, ...]:
+    """What limits a program before it begins."""
+    prlimit = shutil.which("prlimit")
+    if prlimit is None:
+        return ()
+    cpu = f"--cpu={limits.cpu_seconds}:{limits.cpu_seconds + 5}"
+    sizes = (f"--as={limits.memory_bytes}", f"--fsize={limits.file_bytes}")
+    return (prlimit, cpu, *sizes, "--core=0", "--")
+
+
 def _limit(pid: int, limits: Limits) -> None:
-    if not hasattr(resource, "prlimit"):
+    """A moment late, for machines on which nothing else can do it."""
+    if not hasattr(resource, "prlimit") or _limited(limits):
         return
     for which, value in (
         # The first number ends it with a signal that tells why, the second with any.

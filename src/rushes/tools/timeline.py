@@ -37,6 +37,8 @@ class Timeline:
     end_pts: int
     segments: Sequence[Segment]
     keys: Sequence[int]
+    # Of the whole source; a part of a timeline may not reach back to it.
+    first_key: int | None = None
 
     @property
     def seconds(self) -> float:
@@ -70,12 +72,21 @@ class Packets:
 
 def read_packets(csv: str) -> Packets:
     """ffprobe's lines of pts, dts and flags; what is to be thrown away when decoded does not
-    count, nor do the empty lines that some containers make it write."""
-    pts, dts, keys, missing = [], [], [], 0
+    count, nor what comes before the first key frame, as in a stream that was joined late, nor the
+    empty lines that some containers make it write."""
+    pts: list[int] = []
+    dts: list[int] = []
+    keys: list[int] = []
+    missing = undecodable = 0
+    decodable = False
     for line in csv.splitlines():
         shown, _, rest = line.partition(",")
         decoded, _, flags = rest.partition(",")
-        if not flags or "D" in flags:
+        if not flags:
+            continue
+        if flags.startswith("K") and not decodable:
+            decodable, undecodable = True, len(pts)
+        if "D" in flags:
             continue
         if _is_time(decoded):
             dts.append(int(decoded))
@@ -85,7 +96,7 @@ def read_packets(csv: str) -> Packets:
         pts.append(int(shown))
         if flags.startswith("K"):
             keys.append(pts[-1])
-    return Packets(pts, keys, missing, dts)
+    return Packets(pts[undecodable:], keys, missing, dts)
 
 
 def _is_time(text: str) -> bool:
@@ -129,6 +140,7 @@ def build(
         end_pts=stop,
         segments=_segments(kept, zero, stop, _exactly(segment_seconds) / time_base, time_base),
         keys=sorted(packets.keys),
+        first_key=min(packets.keys, default=None),
     )
 
 

@@ -62,6 +62,7 @@ class JobContext:
         self._stall_seconds = stall_seconds
         self._scratch_root = scratch_root
         self._scratch: Scratch | None = None
+        self._fetched: set[Path] = set()
         self._made: dict[str, str] | None = None
         self._lines: list[str] = []
         self._logged_at = 0.0
@@ -163,12 +164,15 @@ class JobContext:
         source = self._patiently(lambda: self._coordinator.source(self.claim, media_id))
         if source.path is not None:
             return source.path
-        self.check_room(source.size_bytes)
         path = self.scratch / (f"source-{media_id}" if media_id else "source")
+        if path in self._fetched:
+            return path
+        self.check_room(source.size_bytes)
         self._download(path, source, media_id)
         if source.sha256 is not None and _sha256(path) != source.sha256:
             path.unlink()
             raise errors.RetryLater("the source arrived damaged", code="source_damaged")
+        self._fetched.add(path)
         return path
 
     def _download(self, path: Path, source: Source, media_id: str | None) -> None:
@@ -252,6 +256,8 @@ class JobContext:
                 return call()
             except errors.ClaimLost:
                 self.stop(Stop.CLAIM_LOST)
+            except errors.CancelRequested:
+                self.stop(Stop.CANCELED)
             except errors.DiskFull:
                 raise
             except errors.Unavailable:

@@ -32,7 +32,7 @@ from rushes.protocol import (
     Source,
 )
 
-MEMORY = ".rushes"
+MEMORY, ABOUT = ".rushes", "source.json"
 CLAIM = Claim("job_here", "clm_here")
 
 
@@ -68,12 +68,13 @@ class Folder:
             for name in self._files:
                 (self.target / name).unlink(missing_ok=True)
             self._files.clear()
-            for each in self._memory.iterdir():
-                each.unlink()
+            shutil.rmtree(self._memory)
+            self._memory.mkdir()
             self._write("about.json", about)
 
     def finish(self, names: Sequence[str]) -> None:
-        """All is whole: nothing needs to be remembered, and nothing else stays."""
+        """All is whole: only what it was made of is remembered, and nothing else stays."""
+        (self._memory / "about.json").replace(self.target / ABOUT)
         for name in set(self._files) - set(names):
             (self.target / name).unlink(missing_ok=True)
         shutil.rmtree(self._memory)

@@ -21,10 +21,12 @@ class Scratch:
         if root is not None:
             root.mkdir(parents=True, exist_ok=True)
             clean(root)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+        made = Path(tempfile.mkdtemp(prefix=".rushes-", dir=root))
         # Held as long as this process lives: so others know that it is in use.
-        self._lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        self._lock = os.open(made / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # Under this name others look for it, so it gets it last.
+        self.path = made.rename(made.with_name(made.name[1:]))
 
     def check_room(self, size_bytes: int) -> None:
         """RetryLater when so much would not fit."""

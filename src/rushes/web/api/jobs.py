@@ -17,6 +17,7 @@ from rushes.jobs import log_store, read_store
 from rushes.jobs import store as job_store
 from rushes.jobs.job import LIVE, TERMINAL, State
 from rushes.jobs.read_store import Filter
+from rushes.media import orders
 from rushes.web import auth, idempotency, models, views
 from rushes.web.models import Body, Cursor, Limit
 from rushes.web.problems import documented
@@ -165,7 +166,7 @@ def retry(job_id: JobId, who: auth.User, site: Here, once: idempotency.Once) -> 
 
     def again(tx: Tx) -> models.Job:
         found(tx, job_id, who.sees)
-        return views.job(found(tx, site.queue.retry(tx, job_id).id, who.sees))
+        return views.job(found(tx, orders.retry(tx, site.queue, job_id), who.sees))
 
     return once.run(site, who, None, models.Job, again)
 
@@ -183,7 +184,7 @@ def act(body: Action, who: auth.User, site: Here, once: idempotency.Once) -> Act
         if body.action == "cancel":
             changed = list(site.queue.cancel_many(tx, ids))
         else:
-            changed = [site.queue.retry(tx, each).id for each in ids]
+            changed = [orders.retry(tx, site.queue, each) for each in ids]
         return ActionDone(matched=len(ids), changed=len(changed), dry_run=False, ids=changed)
 
     return once.run(site, who, body, ActionDone, change)

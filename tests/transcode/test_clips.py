@@ -1,0 +1,300 @@
+"""Every kind of clip becomes a stream with the same frames at the same times, in step with its
+sound, that any player can switch in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rushes.tools import programs
+from transcode import checks, studio
+from transcode.checks import Version, near
+from transcode.clips import FLASHES, SECONDS, Clips, joined
+
+thorough = pytest.mark.thorough
+WIDE, SMALL = (320, 180), (160, 90)
+ALL = ("180p", "90p")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a clip should become. `shift`: its first frame is shown so much after second 0."""
+
+    clip: str
+    sizes: Sequence[tuple[int, int]] = (WIDE, SMALL)
+    names: Sequence[str] = ALL
+    sound: bool = True
+    shift: float = 0.0
+    late: float = 0.041
+    rounded: float = checks.ROUNDED_SECONDS
+
+
+WITH_ORIGINAL = ("180p", "90p", "original")
+THREE = (WIDE, WIDE, SMALL)
+CASES = [
+    Case("plain.mp4", THREE, WITH_ORIGINAL),
+    Case("silent.mp4", THREE, WITH_ORIGINAL, sound=False),
+    Case("portrait.mp4", ((180, 320), (180, 320), (90, 160)), WITH_ORIGINAL),
+    Case("phone-90.mp4", ((180, 320), (90, 160))),
+    Case("phone-180.mp4"),
+    Case("phone-270.mov", ((180, 320), (90, 160))),
+    Case("varying.mp4", late=0.081),
+    Case("screen.webm", late=0.5),
+    Case("interlaced.mpg"),
+    Case("interlaced.mkv"),
+    Case("anamorphic.mp4"),
+    Case("odd.mkv"),
+    Case("tiny.mp4", ((16, 16), (16, 16)), ("16p", "original")),
+    Case("wide.mp4", ((960, 32), (960, 32)), ("32p", "original")),
+    Case("ntsc.mp4"),
+    Case("film.mkv", late=0.043),
+    Case("one-key.mp4"),
+    Case("cut.mp4", shift=0.32),
+    Case("surround.mkv", THREE, WITH_ORIGINAL),
+    Case("late-picture.mkv", THREE, WITH_ORIGINAL, shift=0.2),
+    Case("stream.ts", THREE, WITH_ORIGINAL),
+    Case("later.ts", THREE, WITH_ORIGINAL),
+    Case("camera.avi"),
+    Case("divx.avi"),
+    Case("editing.mov"),
+    Case("old.flv"),
+    Case("office.wmv"),
+    Case("free.ogv", late=0.081),
+    Case("modern.webm"),
+    Case("phone.3gp", ((110, 90),), ("90p",)),
+    Case("moving.gif", (SMALL,), ("90p",), sound=False),
+    Case("sparse.mp4", (SMALL,), ("90p",), sound=False),
+]
+# What the others show as well.
+SLOW = ("phone-180.mp4", "office.wmv", "old.flv", "camera.avi", "phone-270.mov", "surround.mkv")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(each, id=each.clip, marks=[thorough] * (each.clip in SLOW)) for each in CASES],
+)
+def test_a_clip_becomes_a_stream_of_the_same_frames(case: Case, clips: Clips, target: Path) -> None:
+    source = clips[case.clip]
+    made = studio.make(source, target)
+    version = Version(target)
+    checks.check(version)
+    assert sorted(version.names) == sorted(case.names)
+    assert sorted(each.about.stream_info.resolution for each in version.videos) == sorted(
+        case.sizes
+    )
+    frames = checks.frames_of("-i", str(source))
+    for rendition in version.videos:
+        checks.check_frames(rendition, frames, rounded=case.rounded)
+    assert made.result["frames"] == len(frames)
+    assert made.result["duration"] == near(sum(version.videos[0].seconds), 0.002)
+    assert bool(version.sounds) == case.sound
+    if case.sound:
+        checks.check_in_step(version, [each - case.shift for each in FLASHES], late=case.late)
+        assert sum(version.sounds[0].seconds) == near(SECONDS - case.shift, 0.06)
+    assert checks.brightness(target / "thumbnail.jpg") > 12
+
+
+def test_a_source_that_browsers_play_is_not_encoded_again(clips: Clips, target: Path) -> None:
+    source = clips["plain.mp4"]
+    studio.make(source, target)
+    version = Version(target)
+    assert _packets(*version["original"].local) == _packets("-i", str(source))
+    assert _packets(*version["180p"].local) != _packets("-i", str(source))
+
+
+def _packets(*arguments: str) -> list[str]:
+    """The hash of every frame as it is stored, in the order of the file."""
+    said = checks.tool(
+        programs.ffmpeg(), *arguments, "-map", "0:v", "-c", "copy", "-f", "framemd5", "-"
+    )
+    return [line.split()[-1] for line in said.splitlines() if not line.startswith("#")]
+
+
+def test_the_original_is_left_out_of_the_master_when_players_could_not_switch_to_it(
+    clips: Clips, target: Path
+) -> None:
+    made = studio.make(clips["one-key.mp4"], target)
+    assert "original" in made.result["renditions"]
+    assert Version(target).names == ["180p", "90p"]
+
+
+@pytest.mark.parametrize("clip", ["hdr10.mkv", "hlg.mp4"])
+def test_hdr_becomes_what_every_screen_shows(clip: str, clips: Clips, target: Path) -> None:
+    studio.make(clips[clip], target)
+    version = Version(target)
+    checks.check(version)
+    assert version.names == ["180p", "90p"]
+    for rendition in version.videos:
+        stream = rendition.stream
+        assert stream["pix_fmt"] == "yuv420p"
+        assert stream["color_transfer"] == stream["color_space"] == "bt709"
+        assert rendition.about.stream_info.video_range == "SDR"
+        assert len(rendition.frames) == 50
+    checks.check_in_step(version, FLASHES[:1])
+
+
+def test_frames_of_interlaced_video_have_no_combs(clips: Clips, target: Path) -> None:
+    studio.make(clips["interlaced.mkv"], target)
+    graph = ["-vf", "idet,metadata=print:key=lavfi.idet.multiple.current_frame:file=-"]
+    said = checks.tool(programs.ffmpeg(), *Version(target)["180p"].local, *graph, "-f", "null", "-")
+    found = re.findall(r"current_frame=(\w+)", said)
+    assert len(found) == 75
+    assert found.count("progressive") > 60
+
+
+def test_very_fast_video_gets_sixty_frames_a_second(clips: Clips, target: Path) -> None:
+    studio.make(clips["fast.mp4"], target)
+    version = Version(target)
+    checks.check(version)
+    [rendition] = version.videos
+    assert len(rendition.frames) == 120
+    assert rendition.about.stream_info.frame_rate == 60
+    checks.check_in_step(version, FLASHES[:1])
+
+
+@pytest.mark.parametrize("clip", ["one-frame.mp4", "one-frame-and-sound.mp4"])
+def test_a_single_frame_is_a_video(clip: str, clips: Clips, target: Path) -> None:
+    made = studio.make(clips[clip], target)
+    version = Version(target)
+    checks.check(version)
+    assert [len(each.frames) for each in version.videos] == [1, 1, 1]
+    assert sum(version["180p"].seconds) == near(0.04, 0.001)
+    assert made.result["frames"] == 1
+
+
+def test_times_that_a_file_does_not_tell_are_found(clips: Clips, target: Path) -> None:
+    """AVI keeps no times of frames that are reordered; a bare stream keeps none at all."""
+    for clip in ("reordered.avi", "bare.h264"):
+        made = studio.make(clips[clip], target / clip)
+        version = Version(target / clip)
+        checks.check(version)
+        frames = version["90p"].frames
+        assert [each.seconds for each in frames] == [near(n * 0.04, 0.002) for n in range(75)]
+        if version.sounds:
+            checks.check_in_step(version, FLASHES)
+        assert made.lines == ["the source's times are broken: it is put in order first"]
+
+
+def test_a_stream_that_was_joined_late_begins_with_its_first_key_frame(
+    clips: Clips, tmp_path: Path, target: Path
+) -> None:
+    data = clips["stream.ts"].read_bytes()
+    path = tmp_path / "joined-late.ts"
+    # The tables of the first three packets, then on from the middle of a second.
+    path.write_bytes(data[: 188 * 3] + data[188 * 150 :])
+    studio.make(path, target)
+    version = Version(target)
+    checks.check(version)
+    assert len(version["90p"].frames) == 50
+    checks.check_in_step(version, [FLASHES[1] - 1])
+
+
+def test_two_recordings_in_one_file_are_shown_one_after_the_other(
+    clips: Clips, target: Path
+) -> None:
+    studio.make(joined(clips), target)
+    version = Version(target)
+    checks.check(version)
+    assert len(version["90p"].frames) == 150
+    checks.check_in_step(version, [*FLASHES, *(SECONDS + each for each in FLASHES)], late=0.1)
+
+
+def test_sound_that_begins_late_stays_where_it_belongs(clips: Clips, target: Path) -> None:
+    studio.make(clips["late-sound.mp4"], target)
+    version = Version(target)
+    checks.check(version)
+    [sound] = version.sounds
+    assert checks.beeps(sound.samples) == [near(FLASHES[1], checks.IN_STEP_SECONDS)]
+    assert sum(sound.seconds) == near(SECONDS, 0.05)
+
+
+def test_tracks_of_sound_can_be_chosen(clips: Clips, target: Path) -> None:
+    studio.make(clips["languages.mkv"], target)
+    version = Version(target)
+    checks.check(version)
+    media = version.master.media
+    assert [each.language for each in media] == ["eng", "deu", None]
+    assert [each.default for each in media] == ["YES", "NO", "NO"]
+    assert [each.name for each in media] == ["eng", "Kommentar 'laut'", "Audio"]
+    assert len({each.name for each in media}) == 3
+    tones = [_tone(sound.samples) for sound in version.sounds]
+    assert tones == [near(1000, 30), near(500, 30), near(2000, 30)]
+
+
+def _tone(samples: Sequence[int]) -> float:
+    """Hertz, by counting where the first beep crosses zero."""
+    begin = int((FLASHES[0] + 0.02) * checks.RATE)
+    beep = samples[begin : begin + checks.RATE // 20]
+    crossings = sum(1 for one, other in pairwise(beep) if one < 0 <= other)
+    return crossings * 20
+
+
+MUSIC = ["music.mp3", "music.m4a", "music.flac", "music.wav", "music.ogg", "telephone.wav"]
+
+
+@pytest.mark.parametrize("clip", MUSIC)
+def test_sound_alone_gets_renditions_and_a_waveform(clip: str, clips: Clips, target: Path) -> None:
+    made = studio.make(clips[clip], target)
+    version = Version(target)
+    checks.check(version)
+    assert made.result["kind"] == "audio"
+    assert made.result["duration"] == near(SECONDS, 0.05)
+    assert [each.name for each in version.sounds] == ["audio-128k", "audio-64k"]
+    for sound in version.sounds:
+        assert checks.beeps(sound.samples) == [near(each, 0.01) for each in FLASHES]
+        assert sound.about.stream_info.bandwidth >= sound.peak - 2
+    wave = json.loads((target / "waveform.json").read_text())
+    assert wave["seconds"] == near(SECONDS, 0.05)
+    assert all(0 <= each <= 1 for each in wave["peaks"])
+    loud = [n * SECONDS / len(wave["peaks"]) for n, each in enumerate(wave["peaks"]) if each > 0.5]
+    assert {round(each, 1) for each in loud} == {0.4, 0.5, 2.2, 2.3}
+    assert "thumbnail.jpg" in version.files
+
+
+def test_chapters_become_a_track_and_subtitles_are_told(clips: Clips, target: Path) -> None:
+    made = studio.make(clips["described.mkv"], target)
+    checks.check(Version(target))
+    text = (target / "chapters.vtt").read_text()
+    found = re.findall(r"00:00:0(\S+) --> 00:00:0(\S+)\n(.+)", text)
+    assert [each[2] for each in found] == ["Hello &lt;b>", "Two → &amp; more"]
+    times = [float(each) for each in (*found[0][:2], *found[1][:2])]
+    # Sound that begins before zero moves all times of such a file.
+    assert times == [near(each, 0.022) for each in (0, 1, 1, 3)]
+    assert made.result["subtitles"] == [{"codec": "subrip", "language": "deu", "title": ""}]
+
+
+def test_the_thumbnail_is_not_the_black_beginning(clips: Clips, target: Path) -> None:
+    studio.make(clips["dark.mp4"], target)
+    assert checks.brightness(target / "thumbnail.jpg") > 25
+
+
+def test_frames_that_an_encoder_reorders_are_in_step_too(clips: Clips, target: Path) -> None:
+    """The default preset holds frames back, the one of the other tests does not."""
+    studio.make(clips["ntsc.mp4"], target, settings={"preset": "veryfast"})
+    version = Version(target)
+    checks.check(version)
+    checks.check_in_step(version, FLASHES)
+
+
+@thorough
+@pytest.mark.timeout(900)
+def test_two_hours_are_whole(clips: Clips, target: Path) -> None:
+    settings = {
+        "segment_seconds": 4,
+        "ladder": [{"height": 64, "bitrate": 100}],
+        "divide_after": 1e6,
+    }
+    made = studio.make(clips["hours.mp4"], target, settings=settings)
+    version = Version(target)
+    assert made.result["duration"] == 7200
+    assert made.result["segments"] == 1800
+    [rendition] = version.encoded
+    assert [each.seconds for each in rendition.frames] == [near(n, 0.002) for n in range(7200)]
+    assert sum(version.sounds[0].seconds) == near(7200, 0.05)
+    checks.check_storyboard(version)
