@@ -156,9 +156,12 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         yield start
 
 
+RARE_PAIRS = ("[postgres-s3", "[http-sqlite", "[in-process-postgres")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each database and each storage is tested every time, all pairs of them in `make soak`."""
+    """Each database, storage and transport is tested every time, all pairs in `make soak`."""
     for item in items:
-        if "[postgres-s3" in item.nodeid:
+        if any(pair in item.nodeid for pair in RARE_PAIRS):
             item.add_marker(pytest.mark.thorough)

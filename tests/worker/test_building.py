@@ -366,9 +366,9 @@ def test_parts_of_a_job_that_was_retried_write_nothing_any_more(desk: Desk) -> N
     rushes.db.run(lambda tx: rushes.queue.retry(tx, whole.job_id))
     retry = claim(desk)
     [adopted] = desk.worker.adopt(retry, ["early.txt"])
-    with pytest.raises(errors.ClaimLost):
+    with pytest.raises(errors.CancelRequested):
         put(desk, late, early=b"late")
-    with pytest.raises(errors.ClaimLost):
+    with pytest.raises(errors.CancelRequested):
         put(desk, late, more=b"late")
     assert complete(desk, retry, {"early.txt": adopted.sha256}) == "completed"
     assert desk.current_files() == {"early.txt": b"early"}
@@ -534,8 +534,12 @@ def test_an_edit_is_kept_with_the_version_it_made(desk: Desk) -> None:
     complete(desk, desk.claimed(), None)
     edit = made_by(desk, "trim", {"edit": {"start": 2.0, "end": 5.0}})
     assert edit() == '{"end":5.0,"start":2.0}'
-    made_by(desk, "transcode", {})
+    made_by(desk, "transcode", {"edit": {"start": 2.0, "end": 5.0}})
     assert edit() == '{"end":5.0,"start":2.0}'
+    # It tells what the version that is shown was made of.
+    made_by(desk, "transcode", {})
+    assert edit() is None
+    made_by(desk, "trim", {"edit": {"start": 2.0}})
     made_by(desk, "trim", {})
     assert edit() is None
 
@@ -573,7 +577,7 @@ def test_a_slow_file_of_a_part_does_not_reach_a_version_that_was_taken_over(desk
         assert len(desk.worker.adopt(retried[0], ["one.txt"])) == 1
 
     content = slowly(b"late", take_over)
-    with pytest.raises(errors.ClaimLost):
+    with pytest.raises(errors.CancelRequested):
         rushes.dispatch.put_artifact(late, "two.txt", content, digest(b"late"))
     assert set(rows(desk, retried[0])) == {"one.txt"}
     assert len(objects(desk)) == 1

@@ -55,6 +55,7 @@ class Board:
         self.sounds: dict[str, Row] = {}
         # What the next attempt has to know; told with the progress.
         self.notes: dict[str, Any] = dict(job.checkpoint or {})
+        self._waiting: list[threading.Event] = []
         self._seconds = 0.0
         self._seconds_total = 0.0
         self._began: tuple[float, float] | None = None
@@ -85,9 +86,14 @@ class Board:
     def reached(self, seconds: float) -> None:
         self._seconds = max(self._seconds, min(seconds, self._seconds_total))
 
-    def hurry(self) -> None:
-        """Something that people wait for is there: tell it at the next occasion."""
+    def hurry(self, seconds: float = 2.0) -> None:
+        """Wait until the notes are told, which happens at the next occasion: what relies on them
+        must not be there before."""
+        told = threading.Event()
+        with self._lock:
+            self._waiting.append(told)
         self._told_at = -EVERY_SECONDS
+        told.wait(seconds)
 
     def watch(self) -> None:
         """To be called often: tells what has changed, now and then; raises when to stop."""
@@ -100,6 +106,7 @@ class Board:
         speed = self.speed
         left = (self._seconds_total - self._seconds) / speed if speed else None
         with self._lock:
+            waiting, self._waiting = self._waiting, []
             # Each time: a report may get lost.
             checkpoint = dict(self.notes) or None
             pictures = [row.said() for row in self.pictures.values()]
@@ -113,6 +120,8 @@ class Board:
             speed=round(speed, 2) if speed else None,
             eta_seconds=round(left, 1) if left is not None else None,
         )
+        for told in waiting:
+            told.set()
 
     @property
     def progress(self) -> float:

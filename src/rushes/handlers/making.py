@@ -131,8 +131,8 @@ class Track:
             raise Differs(self.name)
         self._desk.board.row(self.name).more["codecs"] = self.init.codecs
         self._desk.board.note(f"codecs {self.name}", self.init.codecs)
-        self._desk.shelf.put(name, self.init.data)
         self._desk.board.hurry()
+        self._desk.shelf.put(name, self.init.data)
 
 
 class Differs(errors.TransientFailure):
