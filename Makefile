@@ -36,8 +36,9 @@ run: $(RUN_READY)
 
 test: check
 
+# More processes than cores: a third of their time they wait for others.
 check: lint types contracts browser
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 # Tests that play videos need a browser; without one, and without the right to install it, they are skipped.
 browser:

@@ -71,13 +71,14 @@ class Bench:
         self.preset = preset
         self.rounds = rounds
         self.seconds = seconds
-        # Not H.264, so that nothing is copied and all encode the same.
-        self.source = make_source(place / "source.mkv", seconds, "mpeg4", "-q:v", "3")
+        x264 = ("-preset", "veryfast", "-crf", "18")
+        self.source = make_source(place / "source.mkv", seconds, "libx264", *x264)
         self._jobs: list[Cost] = []
 
     def figures(self) -> dict[str, Callable[[], None]]:
         return {
             "job": self.job,
+            "first": self.first_segment,
             "remux": self.remux,
             "resume": self.resume,
             "spans": self.spans,
@@ -94,11 +95,15 @@ class Bench:
         ratio("transcode_job_cpu", ours, bare, "<=1.05", cpu)
         ratio("transcode_sequence", ours, sequence, "<=0.65", wall)
         ratio("transcode_sequence_cpu", ours, sequence, "<=0.65", cpu)
-        late = median(first(each) for each in ours) - median(first(each) for each in bare)
-        print(f"figure first_segment_s {median(map(first, ours)):.2f}")
-        print(f"figure first_segment_bare_s {median(map(first, bare)):.2f}")
-        print(f"ratio first_segment_later_s {late:.2f} goal <=1.0")
         print(f"figure encode_peak_mb {max(each.peak_bytes for each in ours) / 1e6:.0f}")
+
+    def first_segment(self) -> None:
+        """Of a source that browsers do not play: all rungs and the sound have one."""
+        source = make_source(self.place / "other.mkv", 20, "mpeg4", "-q:v", "3")
+        ours = median(self.rushes(source, until_first=True).first for _ in range(3))
+        bare = median(self.bare(source).first for _ in range(3))
+        print(f"figure first_segment_s {ours:.2f} against {bare:.2f}")
+        print(f"ratio first_segment_later_s {ours - bare:.2f} goal <=1.0", flush=True)
 
     def remux(self) -> None:
         """H.264 with AAC: playable at once, however long it is."""
@@ -152,14 +157,15 @@ class Bench:
                     began = time.perf_counter()
                     id = added.json()["id"]
                     played = until(lambda: _plays(admin, id))
-                    done = played if until_first else until(lambda: _is_ready(admin, id))
+                    done = played if until_first else until(lambda: _is_ready(admin, id), 0.5)
                 server.stop()
             return Cost(done - began, spent[0], played - began, peak[0])
 
-    def bare(self) -> Cost:
+    def bare(self, source: Path | None = None) -> Cost:
         """One decode for all, nothing else."""
         with tempfile.TemporaryDirectory(dir=self.place) as directory:
-            argv = [programs.ffmpeg(), "-v", "error", "-nostdin", "-i", str(self.source)]
+            path = str(source or self.source)
+            argv = [programs.ffmpeg(), "-v", "error", "-nostdin", "-i", path]
             labels = "".join(f"[s{n}]" for n in range(len(RUNGS)))
             graph = [f"[0:v]split={len(RUNGS)}{labels}"]
             graph += [f"[s{n}]scale=-2:{h},format=yuv420p[v{n}]" for n, (h, _) in enumerate(RUNGS)]
@@ -169,7 +175,7 @@ class Bench:
                 argv += self._hls(Path(directory) / str(height))
             argv += ["-map", "0:a", "-c:a", "aac", "-b:a", "128k"]
             argv += self._hls(Path(directory) / "audio")
-            return timed(argv, Path(directory))
+            return timed(argv, Path(directory), len(RUNGS) + 1)
 
     def sequence(self) -> Cost:
         """One program for each quality, each with the sound."""
@@ -180,7 +186,7 @@ class Bench:
                 argv += ["-map", "0:v", "-map", "0:a", "-vf", f"scale=-2:{height},format=yuv420p"]
                 argv += [*self._encode(bitrate), "-c:a", "aac", "-b:a", "128k"]
                 argv += self._hls(Path(directory) / str(height))
-                costs.append(timed(argv, Path(directory)))
+                costs.append(timed(argv, Path(directory), 1))
         return Cost(sum(map(wall, costs)), sum(map(cpu, costs)), costs[0].first)
 
     def process(self, kill_at: float | None) -> Cost:
@@ -223,11 +229,12 @@ def make_source(path: Path, seconds: int, codec: str, *more: str, size: str = "1
     return path
 
 
-def timed(argv: list[str], place: Path) -> Cost:
+def timed(argv: list[str], place: Path, lists: int) -> Cost:
+    """It can be played when it has so many playlists."""
     with children_cpu() as spent:
         began = time.perf_counter()
         run = subprocess.Popen(argv)
-        played = until(lambda: any(place.rglob("*.m3u8")) or run.poll() is not None)
+        played = until(lambda: len(list(place.rglob("*.m3u8"))) >= lists or run.poll() is not None)
         assert run.wait() == 0
         ended = time.perf_counter()
     return Cost(ended - began, spent[0], played - began)
@@ -244,12 +251,12 @@ def _is_ready(admin: Any, id: str) -> bool:
     return bool(found["status"] == "ready")
 
 
-def until(condition: Callable[[], Any]) -> float:
-    """When it came true."""
+def until(condition: Callable[[], Any], pause: float = 0.05) -> float:
+    """When it came true. Looking often would cost the contestants their time."""
     deadline = time.perf_counter() + FINISH_SECONDS
     while not condition():
         assert time.perf_counter() < deadline
-        time.sleep(0.02)
+        time.sleep(pause)
     return time.perf_counter()
 
 

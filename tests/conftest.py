@@ -156,7 +156,14 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         yield start
 
 
-RARE_PAIRS = ("[postgres-s3", "[http-sqlite", "[in-process-postgres")
+RARE_PAIRS = (
+    "[postgres-s3",
+    "[http-sqlite",
+    "[in-process-postgres",
+    # Long, and much the same on both databases.
+    "test_odd_values_in_any_field_are_never_a_surprise[postgres]",
+    "[postgres two jobs, a failover]",
+)
 
 
 @pytest.hookimpl(tryfirst=True)
