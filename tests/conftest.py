@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -155,6 +156,9 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
         yield start
 
+
+# A shell that runs this in the background has it ignored, and so would every program we interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RARE_PAIRS = (
     "[postgres-s3",
