@@ -151,7 +151,6 @@ class Copied(Track):
         super().__init__(desk, name)
         self._grid = segment_seconds
         self._parts: list[boxes.Fragment] = []
-        self.ticks: list[int] = []
 
     def take(self, fragment: boxes.Fragment) -> None:
         scale = self.init.timescale
@@ -169,8 +168,7 @@ class Copied(Track):
     def _emit(self, until: int) -> None:
         start, scale = self._parts[0].start, self.init.timescale
         data = b"".join(part.data for part in self._parts)
-        self.put(len(self.ticks), data, (until - start) / scale)
-        self.ticks.append(until - start)
+        self.put(len(self.made), data, (until - start) / scale)
         self._parts = []
 
 

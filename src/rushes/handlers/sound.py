@@ -17,7 +17,6 @@ COPIED_RATES = (44_100, 48_000)
 # Sound that begins this close to the picture needs no mending.
 IN_STEP_SECONDS = 0.025
 SMALLER = 64
-AAC_FRAME = 1024
 
 Command = Callable[[Sequence[int]], Sequence[str]]
 

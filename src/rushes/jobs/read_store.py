@@ -74,21 +74,6 @@ def live_jobs_of(tx: Tx, media_ids: Sequence[str]) -> list[Job]:
     return [Job.from_row(row) for row in rows]
 
 
-def last_failures_of(tx: Tx, media_ids: Sequence[str]) -> dict[str, str]:
-    """Why each of these media has failed, in words; by the latest job that did."""
-    rows = tx.all(
-        "SELECT media_id, kind, state, error_code, last_error FROM jobs"
-        " WHERE state IN ('failed','canceled')"
-        " AND media_id IN (SELECT value FROM {each:CAST(:ids AS text)}) ORDER BY id",
-        ids=encode(list(media_ids)),
-    )
-    return {
-        row["media_id"]: row["last_error"] or row["error_code"] or f"{row['kind']} was canceled"
-        for row in rows
-        if row["kind"] != "transcribe"
-    }
-
-
 def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[str, Any]]:
     """Failed jobs by what they failed of, most frequent first."""
     return tx.all(
