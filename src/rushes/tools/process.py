@@ -1,4 +1,5 @@
-"""The one place that runs programs: limited, watched, in a group of their own, without network.
+"""The one place that runs programs: limited, watched, in a group of their own, and without network
+unless that is what they are for.
 
 What a program says on stderr is kept for the log of the attempt, sanitized there; it is never
 shown as it is.
@@ -12,10 +13,11 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -82,10 +84,12 @@ def run(
     limits: Limits = SHORT,
     watch: Watch = lambda: None,
     cwd: Path | None = None,
+    network: Mapping[str, str] | None = None,
 ) -> bytes:
-    """What it wrote to stdout; ToolFailed when it did not end well."""
+    """What it wrote to stdout; ToolFailed when it did not end well. With `network` (and what that
+    adds to the environment) it may use the network, as this machine is set up for it."""
     said = bytearray()
-    with Running(argv, [said.extend], limits=limits, cwd=cwd) as running:
+    with Running(argv, [said.extend], limits=limits, cwd=cwd, network=network) as running:
         running.wait(watch)
     return bytes(said)
 
@@ -104,6 +108,7 @@ class Running:
         cwd: Path | None = None,
         more_fds: Sequence[tuple[int, int]] = (),
         chatty: bool = False,
+        network: Mapping[str, str] | None = None,
     ) -> None:
         """`chatty`: what it says on stdout is no sign that it moves on."""
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
@@ -115,7 +120,7 @@ class Running:
         self._spent = 0.0
         self._sinking = 0
         try:
-            self._process = _spawn(argv, limits, cwd, [write for _, write in more_fds])
+            self._process = _spawn(argv, limits, cwd, [write for _, write in more_fds], network)
         except BaseException:
             for read, _ in more_fds:
                 os.close(read)
@@ -245,20 +250,29 @@ def pipes(count: int) -> list[tuple[int, int]]:
 
 
 def _spawn(
-    argv: Sequence[str], limits: Limits, cwd: Path | None, inherited: Sequence[int]
+    argv: Sequence[str],
+    limits: Limits,
+    cwd: Path | None,
+    inherited: Sequence[int],
+    network: Mapping[str, str] | None,
 ) -> subprocess.Popen[bytes]:
+    around = _offline() if network is None else ()
+    if network is None:
+        environment = {"PATH": os.environ.get("PATH", ""), **ENVIRONMENT}
+    else:
+        environment = {**_ours_left_out(), **network}
     try:
         # Those that start it for us could not tell.
         if shutil.which(argv[0]) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return subprocess.Popen(
-            [*_limited(limits), *_offline(), *argv],
+            [*_limited(limits), *around, *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
             cwd=cwd,
-            env={"PATH": os.environ.get("PATH", ""), **ENVIRONMENT},
+            env=environment,
             pass_fds=inherited,
             start_new_session=True,
         )
@@ -266,6 +280,68 @@ def _spawn(
         raise errors.RetryLater(
             f"{Path(argv[0]).name} cannot be started: {error.strerror}", code="tool_missing"
         ) from error
+
+
+def _ours_left_out() -> dict[str, str]:
+    """The environment without our settings: some are secret."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("RUSHES_")}
+
+
+class Helper:
+    """A process that runs a module of ours, to keep what may crash or take all memory out of this
+    one. It inherits `descriptors`, and one more that ends with this process; their numbers are its
+    arguments, the last one last. `say` gets what it prints, line by line, in a thread."""
+
+    def __init__(self, module: str, descriptors: Sequence[int], say: Callable[[str], None]) -> None:
+        lifeline, held = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                # -P: nothing is imported from the directory that we happen to be in.
+                [sys.executable, "-P", "-m", module, *map(str, (*descriptors, lifeline))],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=_ours_left_out(),
+                pass_fds=(*descriptors, lifeline),
+                # A terminal's Ctrl-C is for us alone.
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(held)
+            raise errors.RetryLater(
+                f"a helper process cannot be started: {error.strerror}", code="tool_missing"
+            ) from error
+        finally:
+            os.close(lifeline)
+        # Closed when this is forgotten, or when this process ends.
+        self._held = os.fdopen(held, "wb", buffering=0)
+        assert self._process.stdout is not None
+        self._listener = threading.Thread(
+            target=self._listen, args=(self._process.stdout, say), daemon=True
+        )
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> int:
+        """Returns when it is gone: its exit status, negative for a signal."""
+        self._process.kill()
+        status = self._process.wait()
+        self._held.close()
+        self._listener.join(GENTLE_SECONDS)
+        return status
+
+    @staticmethod
+    def _listen(pipe: IO[bytes], say: Callable[[str], None]) -> None:
+        with pipe:
+            for line in iter(lambda: pipe.readline(4096), b""):
+                if text := line.decode(errors="replace").strip():
+                    say(text)
 
 
 @lru_cache

