@@ -3,12 +3,12 @@
 RushesError
 ├── Invalid          the request can never work      BadField · BadSetting · UnsupportedDatabase
 │                                                    TooLarge · UnsupportedMedia · WrongChecksum
-├── NotFound         no such thing                   Gone
+├── NotFound         no such thing                   Gone · NoSuchModel
 ├── Unauthorized     who are you?                    TooMany
 ├── Denied           you may not
 ├── Conflict         not now, or not yours           ClaimLost · CancelRequested · WrongState
 │                                                    AlreadyExists · ManifestMismatch
-│                                                    UploadBusy · WrongOffset
+│                                                    UploadBusy · WrongOffset · EditedMeanwhile
 └── Unavailable      try later                       DatabaseBusy · DatabaseDown · DiskFull
                                                      ReadOnly · SchemaTooNew · SchemaTooOld
                                                      StorageDown
@@ -81,6 +81,10 @@ class Gone(NotFound):
     code = "gone"
 
 
+class NoSuchModel(NotFound):
+    code = "model_not_found"
+
+
 class Unauthorized(RushesError):
     code = "unauthorized"
 
@@ -137,6 +141,19 @@ class WrongOffset(Conflict):
     def __init__(self, offset_bytes: int) -> None:
         super().__init__(f"the upload goes on at byte {offset_bytes}")
         self.offset_bytes = offset_bytes
+
+
+class EditedMeanwhile(Conflict):
+    """Somebody was quicker: it is at `revision` now, not at the one that was changed."""
+
+    code = "edited_meanwhile"
+
+    def __init__(self, revision: int) -> None:
+        super().__init__(
+            f"this was changed since you read it and is at revision {revision} now:"
+            " read it again, then make your change to that"
+        )
+        self.revision = revision
 
 
 class Unavailable(RushesError):

@@ -19,6 +19,7 @@ from rushes.jobs.queue import Claimant, Queue
 from rushes.media import library
 from rushes.media import store as media_store
 from rushes.protocol import Claim, Part
+from rushes.transcripts import search
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -111,3 +112,15 @@ def test_a_job_can_be_divided_after_the_upgrade(old: Callable[[str], Database]) 
     [held] = db.run(lambda tx: queue.claim(tx, worker))
     state = db.run(lambda tx: queue.divide(tx, held.claim, [Part(kind="demo")]))
     assert state == "blocked"
+
+
+def test_media_of_an_earlier_version_are_found_by_their_titles(
+    old: Callable[[str], Database],
+) -> None:
+    db = old("0003")
+    db.run(lambda tx: insert(tx, "media", id="med_1", user_id="", title="Holiday", created_at=1))
+    schema.migrate(db)
+    assert db.run(search.catch_up) == 1
+    with db.read() as tx:
+        [hit] = search.search(tx, "holi", user_id="").hits
+    assert (hit.media_id, hit.kind) == ("med_1", "title")

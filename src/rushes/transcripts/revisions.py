@@ -1,0 +1,138 @@
+"""How one text of a transcript leads to the next, and back. Pure.
+
+A correction is kept as the segments that it changed. A trim moves everything, so it is kept as the
+text from before it, and by how much and where it cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from rushes.transcripts import editing
+from rushes.transcripts import transcript as transcripts
+from rushes.transcripts.editing import Difference
+from rushes.transcripts.transcript import Segment, Transcript
+
+Reason = Literal["edited", "reverted", "trimmed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentChange:
+    """None is a segment that was not there, or is not any more."""
+
+    segment_id: str
+    before: Segment | None
+    after: Segment | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Seconds by which a trim has moved everything, and at which it ends since."""
+
+    shift: float
+    end: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trim(Move):
+    """With the text from before it."""
+
+    before: Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A text to be written. `segment_ids` are those that it changes; None: perhaps all."""
+
+    reason: Reason
+    transcript: Transcript
+    document: str
+    changes: str
+    segment_ids: Sequence[str] | None
+
+    @property
+    def is_same(self) -> bool:
+        """There is nothing to write."""
+        return self.segment_ids is not None and not self.segment_ids
+
+
+def encode(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def document(t: Transcript) -> str:
+    return encode(transcripts.encode(t))
+
+
+def read(document: str) -> Transcript:
+    """What `document` wrote; quicker than reading what anybody may have written."""
+    return msgspec.json.decode(document, type=Transcript)
+
+
+def draft(old: Transcript, new: Transcript, reason: Literal["edited", "reverted"]) -> Draft:
+    differences = editing.changed_segments(old, new)
+    return Draft(
+        reason=reason,
+        transcript=new,
+        document=document(new) if differences else "",
+        changes=encode(differences),
+        segment_ids=[each.segment_id for each in differences],
+    )
+
+
+def trimmed(
+    now: Transcript, before: Sequence[Trim], *, shift: float, end: float | None
+) -> Draft | None:
+    """`before`: trims since people last changed something, oldest first. It is cut from what was
+    there before them, so that a wider one brings back what a narrow one took. None: it changes
+    nothing."""
+    whole = before[0].before if before else now
+    new = editing.cut(whole, shift=sum(each.shift for each in before) + shift, end=end)
+    if not shift and new == now:
+        return None
+    return Draft(
+        reason="trimmed",
+        transcript=new,
+        document=document(new),
+        changes=encode(Trim(shift=shift, end=end, before=now)),
+        segment_ids=None,
+    )
+
+
+def read_trim(changes: str) -> Trim:
+    return msgspec.json.decode(changes, type=Trim)
+
+
+def moves(rows: Iterable[Mapping[str, Any]]) -> list[Move]:
+    """The trims among these revisions, in their order."""
+    return [
+        msgspec.json.decode(row["changes"], type=Move) for row in rows if row["reason"] == "trimmed"
+    ]
+
+
+def read_changes(changes: str) -> list[SegmentChange]:
+    """Without the words, which people are not shown."""
+    return msgspec.json.decode(changes, type=list[SegmentChange])
+
+
+def before(t: Transcript, rows: Iterable[Mapping[str, Any]]) -> Transcript:
+    """As it was before these revisions, newest first."""
+    oldest: dict[str, Difference] = {}
+    for row in rows:
+        if row["reason"] == "trimmed":
+            t, oldest = read_trim(row["changes"]).before, {}
+        else:
+            found = msgspec.json.decode(row["changes"], type=list[Difference])
+            oldest.update((each.segment_id, each) for each in found)
+    return editing.undone(t, list(oldest.values())) if oldest else t
+
+
+def fitted(t: Transcript, trims: Sequence[Move]) -> Transcript:
+    """A text from before these trims (newest first), as it is heard today."""
+    if not trims:
+        return t
+    return editing.cut(t, shift=sum(each.shift for each in trims), end=trims[0].end)

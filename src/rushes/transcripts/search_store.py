@@ -1,0 +1,273 @@
+"""The SQL of moments, and the index over them: the one place where the two databases differ much.
+
+Python decides what a word is (`tokens.py`) and hands over plain lexemes of a-z, 0-9 and _, so that
+FTS5 and tsvector find the same. Either answers the newest moments first, and stops early: words
+that are everywhere cost no more than others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushes.db.database import Tx
+
+Row = dict[str, Any]
+# All of these, of each any of these, each a word or several that follow each other. The beginning
+# of a word ends with *.
+Wanted = Sequence[Sequence[Sequence[str]]]
+
+NEWEST = 2**62
+# PostgreSQL's index has no order. So a moment's lexemes tell which blocks of ids it is in, small
+# and large ones, and it is asked for one block after the other, from the newest on.
+BLOCK_BITS = (10, 13, 16)
+# A block that has more than this is too large to begin with.
+MOST_AT_ONCE = 2**10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """`words` in order, and what else it is to be found by."""
+
+    id: int
+    media_id: str
+    user_id: str
+    transcript_id: str | None
+    segment_id: str | None
+    start: float
+    end: float
+    speaker: str | None
+    language: str | None
+    text: str
+    words: Sequence[str]
+    others: Sequence[str]
+
+
+def new_ids(tx: Tx, count: int) -> list[int]:
+    """Larger than all before."""
+    if _is_postgres(tx):
+        rows = tx.all(
+            "SELECT nextval(pg_get_serial_sequence('moments', 'id')) AS id"
+            " FROM generate_series(1, CAST(:count AS integer))",
+            count=count,
+        )
+        return sorted(row["id"] for row in rows)
+    row = tx.one("SELECT coalesce(max(id), 0) AS last FROM moments")
+    first = int(row["last"]) + 1 if row else 1
+    return list(range(first, first + count))
+
+
+def put(tx: Tx, moments: Sequence[Moment]) -> None:
+    """New ones, with ids that no other has. A title that somebody else was quicker to put stays."""
+    rows = tx.all(
+        """
+        WITH given AS ({given:id bigint, media_id text, user_id text, transcript_id text,
+            segment_id text, start_seconds double precision, end_seconds double precision,
+            speaker text, language text, body text})
+        INSERT INTO moments (id, media_id, user_id, transcript_id, segment_id, start_seconds,
+            end_seconds, speaker, language, text)
+        SELECT id, media_id, user_id, transcript_id, segment_id, start_seconds, end_seconds,
+            speaker, language, body FROM given WHERE true
+        ON CONFLICT DO NOTHING RETURNING id""",
+        given=[
+            {
+                "id": each.id,
+                "media_id": each.media_id,
+                "user_id": each.user_id,
+                "transcript_id": each.transcript_id,
+                "segment_id": each.segment_id,
+                "start_seconds": each.start,
+                "end_seconds": each.end,
+                "speaker": each.speaker,
+                "language": each.language,
+                "body": each.text,
+            }
+            for each in moments
+        ],
+    )
+    is_postgres = _is_postgres(tx)
+    are_new = {row["id"] for row in rows}
+    lexemes = "CAST(lexemes AS tsvector)" if is_postgres else "lexemes"
+    write = _tsvector if is_postgres else _plain
+    tx.all(
+        f"""
+        WITH given AS ({{given:id bigint, lexemes text}})
+        INSERT INTO moment_index ({_key(tx)}, lexemes) SELECT id, {lexemes} FROM given""",
+        given=[{"id": each.id, "lexemes": write(each)} for each in moments if each.id in are_new],
+    )
+
+
+def remove(tx: Tx, ids: Sequence[int]) -> None:
+    given = [{"id": id} for id in ids]
+    tx.all(
+        f"WITH given AS ({{given:id bigint}}) DELETE FROM moment_index"
+        f" WHERE {_key(tx)} IN (SELECT id FROM given)",
+        given=given,
+    )
+    tx.all(
+        "WITH given AS ({given:id bigint}) DELETE FROM moments WHERE id IN (SELECT id FROM given)",
+        given=given,
+    )
+
+
+def title(tx: Tx, media_id: str) -> Row | None:
+    return tx.one(
+        "SELECT id, text FROM moments WHERE media_id = :media_id AND segment_id IS NULL",
+        media_id=media_id,
+    )
+
+
+def speech(tx: Tx, media_id: str, only: Collection[str] | None = None) -> list[Row]:
+    """Of all segments, or of these."""
+    chosen = "" if only is None else " AND segment_id IN (SELECT segment_id FROM given)"
+    return tx.all(
+        "WITH given AS ({given:segment_id text})"
+        " SELECT id, transcript_id, segment_id, start_seconds, end_seconds, speaker, language,"
+        " text FROM moments WHERE media_id = :media_id AND segment_id IS NOT NULL" + chosen,
+        media_id=media_id,
+        given=[{"segment_id": each} for each in only or ()],
+    )
+
+
+def move(tx: Tx, moments: Sequence[Row]) -> None:
+    """The same words at another time, or somebody else's."""
+    tx.all(
+        """
+        WITH given AS ({given:id bigint, start_seconds double precision,
+            end_seconds double precision, speaker text})
+        UPDATE moments SET start_seconds = given.start_seconds, end_seconds = given.end_seconds,
+            speaker = given.speaker
+        FROM given WHERE moments.id = given.id""",
+        given=moments,
+    )
+
+
+def without_title(tx: Tx, limit: int) -> list[Row]:
+    """Media whose title is not found yet: they are from before there was a search. Those that
+    somebody is at right now are left to them."""
+    return tx.all(
+        """
+        SELECT id, user_id, title FROM media WHERE deleted_at IS NULL AND NOT EXISTS (
+          SELECT 1 FROM moments WHERE moments.media_id = media.id AND segment_id IS NULL)
+        ORDER BY id LIMIT :limit {skip_locked}""",
+        limit=limit,
+    )
+
+
+def languages(tx: Tx) -> list[str]:
+    """That are spoken in any current transcript."""
+    rows = tx.all(
+        "SELECT DISTINCT language FROM transcripts WHERE state = 'current'"
+        " AND language IS NOT NULL ORDER BY language"
+    )
+    return [row["language"] for row in rows]
+
+
+def read(tx: Tx, ids: Sequence[int], user_id: str | None) -> list[Row]:
+    """Those of these that this user may see (None: anybody's)."""
+    return tx.all(
+        """
+        WITH given AS ({given:id bigint}), chosen AS MATERIALIZED (
+          SELECT * FROM moments WHERE id IN (SELECT id FROM given)
+          AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)
+        )
+        SELECT chosen.*, media.title, speaker_names FROM chosen
+        JOIN media ON media.id = chosen.media_id AND media.deleted_at IS NULL
+        LEFT JOIN transcripts ON transcripts.id = chosen.transcript_id""",
+        given=[{"id": id} for id in ids],
+        user_id=user_id,
+    )
+
+
+def newest(tx: Tx, wanted: Wanted, *, upto: int, limit: int) -> list[int]:
+    """The ids of moments that may be meant, newest first, from `upto` on."""
+    if _is_postgres(tx):
+        return _newest_by_blocks(tx, wanted, upto, limit)
+    rows = tx.all(
+        """
+        SELECT rowid AS id FROM moment_index WHERE moment_index MATCH :query AND rowid <= :upto
+        ORDER BY rowid DESC LIMIT :limit""",
+        query=_match(wanted),
+        upto=upto,
+        limit=limit,
+    )
+    return [row["id"] for row in rows]
+
+
+def _newest_by_blocks(tx: Tx, wanted: Wanted, upto: int, limit: int) -> list[int]:
+    """Larger blocks while there is little in them, in the end all that is left."""
+    last = tx.one("SELECT max(id) AS id FROM moment_index")
+    upto = min(upto, (last and last["id"]) or 0)
+    found: list[int] = []
+    level = 0
+    while upto > 0 and len(found) < limit:
+        ids = _in_block(tx, wanted, level, upto)
+        if len(ids) == MOST_AT_ONCE and level > 0:
+            # There may be more than were looked at.
+            level -= 1
+            continue
+        found += ids
+        if level == len(BLOCK_BITS):
+            break
+        upto = (upto >> BLOCK_BITS[level] << BLOCK_BITS[level]) - 1
+        level += 1
+    return found[:limit]
+
+
+def _in_block(tx: Tx, wanted: Wanted, level: int, upto: int) -> list[int]:
+    """In the block that `upto` is in, newest first; above the highest level, everywhere."""
+    if level < len(BLOCK_BITS):
+        wanted = [*wanted, [[_block_lexeme(level, upto)]]]
+    # Not `id <=`: the planner would walk the primary key and look at every moment's lexemes.
+    rows = tx.all(
+        """
+        SELECT id FROM moment_index WHERE lexemes @@ CAST(:query AS tsquery)
+        AND id + 0 <= :upto LIMIT :limit""",
+        query=_tsquery(wanted),
+        upto=upto,
+        limit=MOST_AT_ONCE,
+    )
+    return sorted((row["id"] for row in rows), reverse=True)
+
+
+def _block_lexeme(level: int, id: int) -> str:
+    return f"__b{level}_{id >> BLOCK_BITS[level]}"
+
+
+def _match(wanted: Wanted) -> str:
+    def phrase(words: Sequence[str]) -> str:
+        text = " ".join(words)
+        return f'"{text[:-1]}" *' if text.endswith("*") else f'"{text}"'
+
+    return " AND ".join(f"({' OR '.join(map(phrase, any_of))})" for any_of in wanted)
+
+
+def _tsquery(wanted: Wanted) -> str:
+    def phrase(words: Sequence[str]) -> str:
+        return " <-> ".join(
+            f"'{word[:-1]}':*" if word.endswith("*") else f"'{word}'" for word in words
+        )
+
+    return " & ".join(f"({' | '.join(map(phrase, any_of))})" for any_of in wanted)
+
+
+def _plain(moment: Moment) -> str:
+    return " ".join([*moment.words, *moment.others])
+
+
+def _tsvector(moment: Moment) -> str:
+    places: dict[str, list[str]] = {}
+    for place, word in enumerate(moment.words, 1):
+        places.setdefault(word, []).append(str(place))
+    blocks = [_block_lexeme(level, moment.id) for level in range(len(BLOCK_BITS))]
+    said = [f"'{word}':{','.join(at)}" for word, at in places.items()]
+    return " ".join(said + [f"'{word}'" for word in (*moment.others, *blocks)])
+
+
+def _key(tx: Tx) -> str:
+    return "id" if _is_postgres(tx) else "rowid"
+
+
+def _is_postgres(tx: Tx) -> bool:
+    return tx.dialect.name == "postgresql"

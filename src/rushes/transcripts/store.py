@@ -1,0 +1,261 @@
+"""The SQL of transcripts and their revisions. A media has one current and one candidate at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushes import events
+from rushes.db.database import Tx
+
+Row = dict[str, Any]
+
+_SEEN = "EXISTS (SELECT 1 FROM media WHERE media.id = media_id AND deleted_at IS NULL)"
+_ABOUT = """id, job_id, state, origin, language, first_revision, revision, speaker_names,
+    created_at, updated_at"""
+_OUTDATED = (
+    "coalesce(timeline, '') <> coalesce((SELECT edit FROM media WHERE media.id = media_id), '')"
+    " AS is_outdated"
+)
+
+
+def touch(tx: Tx, media_id: str) -> Row | None:
+    """Tell of a change of what was said, and keep others from another until it is done; None when
+    the media is not there."""
+    row = tx.one(
+        "UPDATE media SET updated_at = {now} WHERE id = :id AND deleted_at IS NULL"
+        " RETURNING id, user_id",
+        id=media_id,
+    )
+    if row is not None:
+        events.append(tx, "media.updated", media_id=media_id, user_id=row["user_id"])
+    return row
+
+
+def insert(tx: Tx, **values: Any) -> None:
+    """Its first revision is the next number of the media's."""
+    tx.all(
+        """
+        INSERT INTO transcripts (id, media_id, user_id, job_id, state, origin, language, document,
+            timeline, first_revision, revision, created_at, updated_at)
+        SELECT :id, :media_id, :user_id, :job_id, :state, :origin, :language, :document,
+            (SELECT edit FROM media WHERE id = :media_id),
+            coalesce(max(revision) + 1, 0), coalesce(max(revision) + 1, 0), {now}, {now}
+        FROM transcripts WHERE media_id = :media_id""",
+        **values,
+    )
+
+
+def with_state(tx: Tx, media_id: str, state: str) -> Row | None:
+    return tx.one(
+        f"SELECT *, {_OUTDATED} FROM transcripts"
+        f" WHERE media_id = :media_id AND state = :state AND {_SEEN}",
+        media_id=media_id,
+        state=state,
+    )
+
+
+def about_current(tx: Tx, media_id: str) -> Row | None:
+    """Which one it is, without what was said, which may be long."""
+    return tx.one(
+        f"""
+        SELECT id, language, revision, speaker_names FROM transcripts
+        WHERE media_id = :media_id AND state = 'current' AND {_SEEN}""",
+        media_id=media_id,
+    )
+
+
+def about(tx: Tx, media_id: str) -> list[Row]:
+    """All that a media has and ever had, newest first, without what was said."""
+    return tx.all(
+        f"SELECT {_ABOUT}, {_OUTDATED} FROM transcripts WHERE media_id = :media_id AND {_SEEN}"
+        " ORDER BY updated_at DESC, id DESC",
+        media_id=media_id,
+    )
+
+
+def of_job(tx: Tx, job_id: str) -> Row | None:
+    """Also one that was replaced since."""
+    return tx.one(
+        f"SELECT *, {_OUTDATED} FROM transcripts WHERE job_id = :job_id AND {_SEEN}", job_id=job_id
+    )
+
+
+def set_state(tx: Tx, media_id: str, before: str, after: str) -> bool:
+    rows = tx.all(
+        "UPDATE transcripts SET state = :after, updated_at = {now}"
+        " WHERE media_id = :media_id AND state = :before RETURNING id",
+        media_id=media_id,
+        before=before,
+        after=after,
+    )
+    return bool(rows)
+
+
+def promote_candidate(tx: Tx, media_id: str) -> None:
+    """What was numbered when it came gets the next number now that it is read."""
+    tx.all(
+        """
+        UPDATE transcripts SET state = 'current', updated_at = {now},
+            first_revision = 1 + (SELECT max(revision) FROM transcripts AS other
+                                  WHERE other.media_id = :media_id),
+            revision = 1 + (SELECT max(revision) FROM transcripts AS other
+                            WHERE other.media_id = :media_id)
+        WHERE media_id = :media_id AND state = 'candidate'""",
+        media_id=media_id,
+    )
+
+
+def fit(tx: Tx, media_id: str) -> None:
+    """What is read has the times of today's edit."""
+    tx.all(
+        "UPDATE transcripts SET timeline = (SELECT edit FROM media WHERE media.id = :media_id)"
+        " WHERE media_id = :media_id AND state IN ('current','candidate')",
+        media_id=media_id,
+    )
+
+
+def promote(tx: Tx, media_id: str, id: str) -> bool:
+    """One that was put away, with the numbers it has always had."""
+    rows = tx.all(
+        """
+        UPDATE transcripts SET state = 'current', updated_at = {now}
+        WHERE id = :id AND media_id = :media_id AND state = 'retired' RETURNING id""",
+        id=id,
+        media_id=media_id,
+    )
+    return bool(rows)
+
+
+def set_names(tx: Tx, id: str, names: str) -> None:
+    tx.all(
+        "UPDATE transcripts SET speaker_names = :names, updated_at = {now} WHERE id = :id",
+        id=id,
+        names=names,
+    )
+
+
+# Revisions
+
+
+def add_revision(
+    tx: Tx,
+    media_id: str,
+    id: str,
+    *,
+    revision: int,
+    user_id: str,
+    reason: str,
+    edited: str,
+    changes: str,
+) -> Row | None:
+    """The next of the media's, on top of `revision`; None if that is not the newest any more."""
+    row = tx.one(
+        """
+        UPDATE transcripts SET edited = :edited, updated_at = {now},
+            revision = 1 + (SELECT max(revision) FROM transcripts AS other
+                            WHERE other.media_id = :media_id)
+        WHERE id = :id AND revision = :revision AND state = 'current'
+        RETURNING revision, updated_at""",
+        media_id=media_id,
+        id=id,
+        revision=revision,
+        edited=edited,
+    )
+    if row is None:
+        return None
+    tx.all(
+        """
+        INSERT INTO transcript_revisions (transcript_id, number, user_id, created_at, reason,
+            changes)
+        VALUES (:id, :number, :user_id, {now}, :reason, :changes)""",
+        id=id,
+        number=row["revision"],
+        user_id=user_id,
+        reason=reason,
+        changes=changes,
+    )
+    return row
+
+
+def revisions(tx: Tx, id: str, *, after: int) -> list[Row]:
+    """Newest first."""
+    return tx.all(
+        """
+        SELECT number, reason, changes FROM transcript_revisions
+        WHERE transcript_id = :id AND number > :after ORDER BY number DESC""",
+        id=id,
+        after=after,
+    )
+
+
+def numbers(tx: Tx, id: str) -> list[int]:
+    rows = tx.all("SELECT number FROM transcript_revisions WHERE transcript_id = :id", id=id)
+    return [row["number"] for row in rows]
+
+
+def history(tx: Tx, id: str, limit: int) -> list[Row]:
+    """Newest first; of a trim, not what it changed, which is everything."""
+    return tx.all(
+        """
+        SELECT number, user_id, created_at, reason,
+            CASE reason WHEN 'trimmed' THEN '[]' ELSE changes END AS changes
+        FROM transcript_revisions WHERE transcript_id = :id ORDER BY number DESC LIMIT :limit""",
+        id=id,
+        limit=limit,
+    )
+
+
+def last_trims(tx: Tx, id: str) -> list[Row]:
+    """Since people have changed something, oldest first."""
+    return tx.all(
+        """
+        SELECT changes FROM transcript_revisions WHERE transcript_id = :id AND number > coalesce(
+          (SELECT max(number) FROM transcript_revisions
+           WHERE transcript_id = :id AND reason <> 'trimmed'), -1)
+        ORDER BY number""",
+        id=id,
+    )
+
+
+def is_edited(tx: Tx, id: str) -> bool:
+    """By people, not by a trim."""
+    row = tx.one(
+        "SELECT 1 AS one FROM transcript_revisions WHERE transcript_id = :id"
+        " AND reason <> 'trimmed' LIMIT 1",
+        id=id,
+    )
+    return row is not None
+
+
+# Later
+
+
+def purge(tx: Tx, media_id: str) -> None:
+    """All that was ever said in a media."""
+    tx.all(
+        "DELETE FROM transcript_revisions WHERE transcript_id IN"
+        " (SELECT id FROM transcripts WHERE media_id = :media_id)",
+        media_id=media_id,
+    )
+    tx.all("DELETE FROM transcripts WHERE media_id = :media_id", media_id=media_id)
+    tx.all(
+        "DELETE FROM passages WHERE job_id IN (SELECT id FROM jobs WHERE media_id = :media_id)",
+        media_id=media_id,
+    )
+
+
+def forget_passages(tx: Tx, *, keep_ms: int, limit: int = 10_000) -> int:
+    """Of jobs that have ended, once nobody will go on behind them."""
+    rows = tx.all(
+        """
+        DELETE FROM passages WHERE (job_id, number) IN (
+          SELECT job_id, number FROM passages
+          WHERE recorded_at <= {now} - :keep_ms AND NOT EXISTS (
+            SELECT 1 FROM jobs WHERE jobs.id = passages.job_id
+            AND jobs.state IN ('blocked','queued','processing'))
+          ORDER BY recorded_at LIMIT :limit)
+        RETURNING job_id""",
+        keep_ms=keep_ms,
+        limit=limit,
+    )
+    return len(rows)

@@ -1,0 +1,453 @@
+"""The canonical transcript: what it is made of, and how older ones are read. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, count
+from typing import Any
+
+from rushes.transcripts import merge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    start: float
+    end: float
+    word: str
+    speaker: str | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A sentence or so of one speaker."""
+
+    id: str
+    start: float
+    end: float
+    text: str
+    speaker: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    provider: str
+    transcription_model: str
+    diarization_model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """Segments and words are in the order of time. A segment has the words that start in it."""
+
+    text: str
+    language: str | None
+    segments: Sequence[Segment]
+    words: Sequence[Word]
+    engine: Engine | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """What one window of the sound gave. Without words it is one segment, or the `utterances`
+    whose times the engine knew (as segments whose ids do not matter)."""
+
+    start: float
+    end: float
+    text: str
+    language: str | None = None
+    words: Sequence[Word] = ()
+    utterances: Sequence[Segment] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Who speaks when; `speaker` is a label such as SPEAKER_00."""
+
+    start: float
+    end: float
+    speaker: str
+
+
+SEGMENT_SECONDS = 15.0
+SEGMENT_CHARACTERS = 200
+CLAUSE_END = re.compile(rf"[,;:–—、，；：،]+[{merge.CLOSING}]*$")
+# Scripts without spaces between words, with their punctuation.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3105-\u312f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60\uff66-\uff9f\U00020000-\U0003ffff"
+)
+IS_UNSPACED = re.compile(f"[{UNSPACED}]")
+# What cannot be stored or shown: control characters and halves of pairs.
+CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
+ID = "seg_{:06d}"
+# Years of speech are a mistake, in seconds.
+TIME_LIMIT = 1e8
+ID_LIMIT, SPEAKER_LIMIT, LANGUAGE_LIMIT = 100, 200, 35
+
+
+def clean(text: str) -> str:
+    """One line, without what no database or page could show."""
+    return " ".join(CONTROLS.sub("", text).split())
+
+
+def joined(texts: Iterable[str]) -> str:
+    """With spaces where the script has them."""
+    made: list[str] = []
+    for text in texts:
+        if made and not (IS_UNSPACED.match(made[-1][-1]) or IS_UNSPACED.match(text[0])):
+            made.append(" ")
+        made.append(text)
+    return "".join(made)
+
+
+# From an engine's answers
+
+
+def build(passages: Sequence[Passage], turns: Sequence[Turn] | None, engine: Engine) -> Transcript:
+    """Without `turns` (None, or none at all) nobody is named anywhere."""
+    usable = [each for each in passages if _is_time(each.start, each.end)]
+    ordered = sorted(usable, key=lambda each: each.start)
+    pieces: list[_Piece] = []
+    for passage in ordered:
+        pieces += _whole_words(passage) or _spans(passage)
+    pieces = _in_order(pieces, max((each.end for each in ordered), default=0.0))
+    if turns:
+        pieces = _labelled(pieces, turns)
+    segments = [_segment(number, run) for number, run in enumerate(_runs(pieces), start=1)]
+    return Transcript(
+        text=joined(each.text for each in segments),
+        language=_language(ordered),
+        segments=segments,
+        words=[each.word for each in pieces if not each.is_span],
+        engine=engine,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A word, or (`is_span`) a stretch of text that is a segment by itself."""
+
+    word: Word
+    is_span: bool = False
+
+
+def _whole_words(passage: Passage) -> list[_Piece]:
+    """Engines cut "well-known" or "1,000" in two; the text of the passage tells what is one."""
+    whole: list[Word] = []
+    place = 0
+    for each in passage.words:
+        text = clean(each.word)
+        if not text or not _is_time(each.start, each.end):
+            continue
+        found = passage.text.find(text, place)
+        is_near = found >= 0 and not passage.text[place:found].strip()
+        if whole and is_near and found == place and _is_one(whole[-1].word, text):
+            whole[-1] = _glued(whole[-1], each, text)
+        else:
+            whole.append(_within(passage, each.start, each.end, text, each.confidence))
+        if is_near:
+            place = found + len(text)
+    return [_Piece(each) for each in whole]
+
+
+def _is_one(before: str, after: str) -> bool:
+    return not (IS_UNSPACED.match(before[-1]) or IS_UNSPACED.match(after[0]))
+
+
+def _glued(before: Word, after: Word, text: str) -> Word:
+    known = [each.confidence for each in (before, after) if each.confidence is not None]
+    return replace(
+        before,
+        end=max(before.end, after.end),
+        word=before.word + text,
+        confidence=min(known, default=None),
+    )
+
+
+def _spans(passage: Passage) -> list[_Piece]:
+    given = [
+        (each.start, each.end, text)
+        for each in passage.utterances
+        if (text := clean(each.text)) and _is_time(each.start, each.end)
+    ]
+    text = clean(passage.text)
+    if not given and text and _is_time(passage.start, passage.end):
+        given = [(passage.start, passage.end, text)]
+    return [_Piece(_within(passage, *each), is_span=True) for each in given]
+
+
+def _is_time(start: float, end: float) -> bool:
+    return math.isfinite(start) and math.isfinite(end) and max(start, end) < TIME_LIMIT
+
+
+def _within(
+    passage: Passage, start: float, end: float, text: str, confidence: float | None = None
+) -> Word:
+    first = max(passage.start, 0.0)
+    last = max(passage.end, first)
+    start = min(max(start, first), last)
+    return Word(start=start, end=min(max(end, start), last), word=text, confidence=confidence)
+
+
+def _in_order(pieces: Sequence[_Piece], end: float) -> list[_Piece]:
+    """Each begins at least a millisecond after the one before, so that it is clear which segment
+    it is in, and none begins before the last one has ended. `end` is the end of all, unless there
+    are more of them than milliseconds."""
+    starts = [round(each.word.start * 1000) for each in pieces]
+    for number in range(1, len(starts)):
+        starts[number] = max(starts[number], starts[number - 1] + 1)
+    limit = last = max(round(end * 1000), len(starts))
+    for number in reversed(range(len(starts))):
+        starts[number] = limit = min(starts[number], limit - 1)
+    ends = [*starts[1:], last][: len(starts)]
+    return [
+        _Piece(_moved(each.word, start, stop), each.is_span)
+        for each, start, stop in zip(pieces, starts, ends, strict=True)
+    ]
+
+
+def _moved(word: Word, start: int, stop: int) -> Word:
+    end = min(max(round(word.end * 1000), start + 1), stop)
+    return Word(start=start / 1000, end=end / 1000, word=word.word, confidence=word.confidence)
+
+
+def _labelled(pieces: Sequence[_Piece], turns: Sequence[Turn]) -> list[_Piece]:
+    """A span is no sentence's lone word."""
+    words = merge.label([each.word for each in pieces if not each.is_span], turns)
+    spans = [(each.word.start, each.word.end) for each in pieces if each.is_span]
+    heard = iter(merge.speakers(spans, turns))
+    named = iter(words)
+    return [
+        _Piece(replace(each.word, speaker=next(heard)), is_span=True)
+        if each.is_span
+        else _Piece(next(named))
+        for each in pieces
+    ]
+
+
+def _runs(pieces: Sequence[_Piece]) -> Iterator[list[Word]]:
+    """What is to be one segment each."""
+    run: list[Word] = []
+    was_span = False
+    for each in pieces:
+        if run and (each.is_span or was_span or _is_apart(run[-1], each.word)):
+            yield from _short(run)
+            run = []
+        run.append(each.word)
+        was_span = each.is_span
+    if run:
+        yield from _short(run)
+
+
+def _is_apart(before: Word, after: Word) -> bool:
+    return (
+        merge.ends_sentence(before.word)
+        or before.speaker != after.speaker
+        or after.start - before.end >= merge.PAUSE_SECONDS
+    )
+
+
+def _short(run: list[Word]) -> Iterator[list[Word]]:
+    length = sum(len(each.word) + 1 for each in run) - 1
+    is_short = length <= SEGMENT_CHARACTERS and run[-1].end - run[0].start <= SEGMENT_SECONDS
+    if is_short or len(run) == 1:
+        yield run
+        return
+    place = _best_cut(run, length)
+    yield from _short(run[:place])
+    yield from _short(run[place:])
+
+
+def _best_cut(run: Sequence[Word], length: int) -> int:
+    """Not far from the middle, after a comma or where there is a pause."""
+
+    def worth(place: int) -> float:
+        pause = min(max(run[place].start - run[place - 1].end, 0.0), 1.0)
+        is_clause = bool(CLAUSE_END.search(run[place - 1].word))
+        return is_clause + pause - 2 * abs(before[place] / length - 0.5)
+
+    before = list(accumulate((len(each.word) + 1 for each in run), initial=0))
+    middle = [place for place in range(1, len(run)) if 0.25 <= before[place] / length <= 0.75]
+    return max(middle or [len(run) // 2], key=worth)
+
+
+def _segment(number: int, run: Sequence[Word]) -> Segment:
+    return Segment(
+        id=ID.format(number),
+        start=run[0].start,
+        end=run[-1].end,
+        text=joined(each.word for each in run),
+        speaker=merge.speaker_of(run),
+    )
+
+
+def _language(passages: Sequence[Passage]) -> str | None:
+    """The one that is spoken longest."""
+    seconds: dict[str, float] = {}
+    for each in passages:
+        name = clean(each.language or "")[:LANGUAGE_LIMIT]
+        if name and clean(each.text):
+            spoken = sum(word.end - word.start for word in each.words) or each.end - each.start
+            seconds[name] = seconds.get(name, 0.0) + spoken
+    return max(seconds, key=lambda name: seconds[name], default=None)
+
+
+# As JSON
+
+
+def encode(t: Transcript) -> dict[str, Any]:
+    """The canonical document. `speaker` stands only where somebody is known; a `confidence` that
+    the engine did not tell is null."""
+    return {
+        "text": t.text,
+        "language": t.language,
+        "segments": [
+            {
+                "id": each.id,
+                "start": round(each.start, 3),
+                "end": round(each.end, 3),
+                **_speaker(each),
+                "text": each.text,
+            }
+            for each in t.segments
+        ],
+        "words": [
+            {
+                "start": round(each.start, 3),
+                "end": round(each.end, 3),
+                "word": each.word,
+                **_speaker(each),
+                "confidence": None if each.confidence is None else round(each.confidence, 3),
+            }
+            for each in t.words
+        ],
+        "engine": t.engine
+        and {
+            "provider": t.engine.provider,
+            "transcription_model": t.engine.transcription_model,
+            "diarization_model": t.engine.diarization_model,
+        },
+    }
+
+
+def _speaker(of: Segment | Word) -> dict[str, str]:
+    return {} if of.speaker is None else {"speaker": of.speaker}
+
+
+def decode(value: Any) -> Transcript:
+    """Reads what `encode` wrote, and older and plainer transcripts: a bare text, segments without
+    ids, words inside segments. What makes no sense is left out."""
+    if isinstance(value, list):
+        value = {"segments": value}
+    if not isinstance(value, Mapping):
+        value = {"text": value}
+    entries = [each for each in _list(value.get("segments")) if isinstance(each, Mapping)]
+    inside = [word for each in entries for word in _list(each.get("words"))]
+    words = _words(_list(value.get("words")) or inside)
+    segments = _with_ids([found for each in entries if (found := _read_segment(each))])
+    said = _plain(value.get("text")) or joined(
+        text for each in entries if (text := _text(each.get("text")))
+    )
+    language = _text(value.get("language"))
+    return Transcript(
+        text=said,
+        language=language[:LANGUAGE_LIMIT] if language else None,
+        segments=segments,
+        words=words,
+        engine=_read_engine(value.get("engine")),
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return clean(value) if isinstance(value, str) else ""
+
+
+def _plain(value: Any) -> str:
+    """Of several lines, perhaps: a text that has no times has nothing but its paragraphs."""
+    if not isinstance(value, str):
+        return ""
+    return "\n".join(clean(line) for line in value.splitlines()).strip()
+
+
+def _seconds(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < TIME_LIMIT else None
+
+
+def _times(entry: Mapping[Any, Any]) -> tuple[float, float] | None:
+    start, end = _seconds(entry.get("start")), _seconds(entry.get("end"))
+    if start is None:
+        return None
+    return start, max(start, start if end is None else end)
+
+
+def _read_segment(entry: Mapping[Any, Any]) -> Segment | None:
+    """Its id may be missing still."""
+    times, text = _times(entry), _text(entry.get("text"))
+    if times is None or not text:
+        return None
+    inside = _words(_list(entry.get("words")))
+    start = min([times[0], *(word.start for word in inside)])
+    id = entry.get("id")
+    return Segment(
+        id=clean(id)[:ID_LIMIT] if isinstance(id, str) else "",
+        start=start,
+        end=times[1],
+        text=text,
+        speaker=_text(entry.get("speaker"))[:SPEAKER_LIMIT] or None,
+    )
+
+
+def _with_ids(segments: Sequence[Segment]) -> list[Segment]:
+    """Those that are missing, or there twice, are new ones."""
+    ordered = sorted(segments, key=lambda each: each.start)
+    taken = {each.id for each in ordered}
+    fresh = (id for number in count(1) if (id := ID.format(number)) not in taken)
+    seen = {""}
+    made = []
+    for each in ordered:
+        id = next(fresh) if each.id in seen else each.id
+        seen.add(id)
+        made.append(replace(each, id=id))
+    return made
+
+
+def _words(entries: Sequence[Any]) -> list[Word]:
+    found = [word for each in entries if isinstance(each, Mapping) and (word := _read_word(each))]
+    return sorted(found, key=lambda word: word.start)
+
+
+def _read_word(entry: Mapping[Any, Any]) -> Word | None:
+    times, text = _times(entry), _text(entry.get("word")) or _text(entry.get("text"))
+    if times is None or not text:
+        return None
+    told = [_seconds(entry.get(name)) for name in ("confidence", "probability", "score")]
+    return Word(
+        start=times[0],
+        end=times[1],
+        word=text,
+        speaker=_text(entry.get("speaker"))[:SPEAKER_LIMIT] or None,
+        confidence=next((each for each in told if each is not None and each <= 1), None),
+    )
+
+
+def _read_engine(value: Any) -> Engine | None:
+    if not isinstance(value, Mapping):
+        return None
+    provider, model = _text(value.get("provider")), _text(value.get("transcription_model"))
+    if not provider and not model:
+        return None
+    return Engine(
+        provider=provider,
+        transcription_model=model,
+        diarization_model=_text(value.get("diarization_model")) or None,
+    )
