@@ -16,14 +16,28 @@ from rushes import errors, protocol, wakeup
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
-from rushes.jobs import log_store
+from rushes.jobs import job as job_data
+from rushes.jobs import log_store, passage_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import ErrorClass, State
 from rushes.jobs.queue import Claimant, Queue
-from rushes.media import library
+from rushes.media import library, pipeline
 from rushes.media.files import Files, sha256_of
 from rushes.media.storage import Storage
-from rushes.protocol import Artifact, Assignment, Beat, Claim, Completion, Part, Progress, Source
+from rushes.protocol import (
+    PASSAGE_LIMIT_BYTES,
+    PASSAGES_LIMIT,
+    Artifact,
+    Assignment,
+    Beat,
+    Claim,
+    Completion,
+    Part,
+    Progress,
+    Source,
+)
+from rushes.transcripts import archive, passages
+from rushes.transcripts.archive import Prepared
 
 # How often a divided job tells how far its parts are.
 FOLLOW_SECONDS = 1.0
@@ -73,11 +87,24 @@ class Dispatch(Files):
         """Publish and complete; raises a Conflict when it is not this claim's to say."""
         files = self._verify(completion)
         claim, result = completion.claim, completion.result
+        heard = self._transcript(completion)
         done = self._db.run(
-            lambda tx: library.complete(tx, self._queue, claim, result, files=files)
+            lambda tx: library.complete(tx, self._queue, claim, result, files=files, heard=heard)
         )
         self._discard(done.left_out)
         return done.state
+
+    def _transcript(self, completion: Completion) -> Prepared | None:
+        """Of the passages that the claim's job has kept; None for a job that keeps none."""
+        if completion.manifest is None:
+            return None
+        with self._db.read() as tx:
+            job = jobs.held(tx, completion.claim)
+            if job is None or job["kind"] != pipeline.TRANSCRIBE:
+                return None
+            contents = passage_store.read(tx, completion.claim.job_id)
+        heard = passages.made_of(contents, passages.engine_of(completion.result))
+        return archive.prepared(heard)
 
     def fail(self, claim: Claim, error_class: str, code: str, message: str) -> State:
         kind = ErrorClass(error_class)
@@ -90,6 +117,21 @@ class Dispatch(Files):
 
     def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> State:
         return self._db.run(lambda tx: self._queue.divide(tx, claim, parts, checkpoint))
+
+    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+        if not 0 <= number < PASSAGES_LIMIT:
+            raise errors.BadField("number", f"must be between 0 and {PASSAGES_LIMIT - 1}")
+        if len(job_data.encode(content)) > PASSAGE_LIMIT_BYTES:
+            raise errors.BadField("content", "is too long for one passage")
+        told = passages.told(number, content)
+        if not self._db.run(lambda tx: passage_store.put(tx, claim, number, content, told)):
+            raise errors.ClaimLost("the claim is not held any more")
+
+    def passages(self, claim: Claim) -> list[Any]:
+        with self._db.read() as tx:
+            if jobs.held(tx, claim) is None:
+                raise errors.ClaimLost("the claim is not held any more")
+            return passage_store.read(tx, claim.job_id)
 
     def log(self, worker_id: str, claim: Claim, lines: Sequence[str]) -> None:
         if not self._db.run(lambda tx: log_store.append(tx, claim, worker_id, lines)):
@@ -203,6 +245,12 @@ class Local:
 
     def discard(self, claim: Claim, names: Sequence[str]) -> None:
         self._dispatch.discard(claim, names)
+
+    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+        self._dispatch.put_passage(claim, number, content)
+
+    def passages(self, claim: Claim) -> Sequence[Any]:
+        return self._dispatch.passages(claim)
 
     def log(self, claim: Claim, lines: Sequence[str]) -> None:
         self._dispatch.log(self._me.id, claim, lines)

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 VERSION = 1
 ADOPT_LIMIT = 500
 PARTS_LIMIT = 2_000
+PASSAGES_LIMIT = 100_000
+PASSAGE_LIMIT_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,15 @@ class Coordinator(Protocol):
 
     def discard(self, claim: Claim, names: Sequence[str]) -> None:
         """Remove files of this claim again, at most `ADOPT_LIMIT` a call. Repeating is harmless."""
+        ...
+
+    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+        """Keep a part of a result that grows while the job runs; listeners hear of it. Repeating
+        it is harmless. Passages outlive the attempt, and a retry of the job begins with them."""
+        ...
+
+    def passages(self, claim: Claim) -> Sequence[Any]:
+        """What the job's attempts have kept so far, in the order of their numbers."""
         ...
 
     def log(self, claim: Claim, lines: Sequence[str]) -> None: ...

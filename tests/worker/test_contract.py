@@ -147,6 +147,8 @@ def calls_of(worker: Coordinator, claim: Claim) -> list[Callable[[], object]]:
         lambda: worker.put_artifact(claim, "x.txt", b"x"),
         lambda: worker.adopt(claim, ["old.txt"]),
         lambda: worker.log(claim, ["hello"]),
+        lambda: worker.put_passage(claim, 0, {"text": "late"}),
+        lambda: worker.passages(claim),
     ]
 
 

@@ -109,6 +109,12 @@ class Script:
     def discard(self, claim: Claim, names: Sequence[str]) -> None:
         self.told.append(("discard", claim.job_id, *names))
 
+    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+        self.told.append(("passage", claim.job_id, str(number)))
+
+    def passages(self, claim: Claim) -> Sequence[Any]:
+        return []
+
     def log(self, claim: Claim, lines: Sequence[str]) -> None:
         self._outage()
         self.told.append(("log", claim.job_id, *lines))

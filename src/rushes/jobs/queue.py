@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rushes import errors, ids
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
-from rushes.jobs import lifecycle, part_store, policy, store
+from rushes.jobs import lifecycle, part_store, passage_store, policy, store
 from rushes.jobs.family import Family
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
@@ -91,17 +91,28 @@ class Queue:
             tx.wake_after_commit(self._bell.ring_here if notify else self._bell.ring)
         return answers
 
-    def retry(self, tx: Tx, job_id: str, args: Mapping[str, Any] | None = None) -> Enqueued:
+    def retry(
+        self,
+        tx: Tx,
+        job_id: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        dedupe_key: str | None = None,
+    ) -> Enqueued:
         """An ended job stays ended; a new one takes its place, and its checkpoint. Twice is the
-        same as once. A part is nothing by itself: the job it belongs to is retried."""
+        same as once. A part is nothing by itself: the job it belongs to is retried. Passages are
+        of no use to a job with other arguments."""
         old = self._get(tx, job_id)
         if old.division is not None and old.parent_id is not None:
             old = self._get(tx, old.parent_id)
         if old.state not in jobs.TERMINAL:
             raise errors.WrongState(f"the job is {old.state}: only an ended job can be retried")
-        new = self.enqueue(tx, jobs.again(old, old.args if args is None else args))
+        again = jobs.again(old, old.args if args is None else args)
+        new = self.enqueue(tx, replace(again, dedupe_key=dedupe_key or again.dedupe_key))
         if new.created:
             part_store.copy_checkpoint(tx, old.id, new.id)
+            if jobs.encode(dict(again.args)) == jobs.encode(old.args):
+                passage_store.copy(tx, old.id, new.id)
         return new
 
     # Held by a worker

@@ -46,8 +46,11 @@ from rushes.web.worker_models import (
     HeartbeatAnswer,
     Held,
     Join,
+    Kept,
     Lines,
     Logged,
+    PassageReport,
+    Passages,
     Presigned,
     PresignRequest,
     ProgressAnswer,
@@ -208,6 +211,22 @@ def logs(body: Lines, worker: auth.WorkerKey, site: Here) -> Logged:
     _mine(site, worker, body)
     site.dispatch.log(worker.id, body.claim, body.lines)
     return Logged(lines=len(body.lines))
+
+
+@router.post("/passages", status_code=202)
+def put_passage(body: PassageReport, worker: auth.WorkerKey, site: Here) -> Kept:
+    """A finished part of a result that grows while the job runs. Repeating it is harmless."""
+    _mine(site, worker, body)
+    site.dispatch.put_passage(body.claim, body.number, body.content)
+    return Kept(number=body.number)
+
+
+@router.get("/passages/{job_id}", response_model=Passages)
+def passages(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader) -> Response:
+    """What the job's attempts have kept so far, in order."""
+    held = Claim(job_id, claim_id)
+    site.dispatch.check_owner(worker.id, held)
+    return _json({"items": site.dispatch.passages(held)})
 
 
 @router.get(

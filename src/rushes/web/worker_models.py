@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from rushes.protocol import ADOPT_LIMIT, PARTS_LIMIT, Claim
+from rushes.protocol import ADOPT_LIMIT, PARTS_LIMIT, PASSAGES_LIMIT, Claim
 from rushes.web.models import Body
 
 LONGEST_WAIT_SECONDS = 60.0
@@ -83,6 +83,11 @@ class Divide(Report):
 
 class Lines(Report):
     lines: list[Annotated[str, Field(max_length=10_000)]] = Field(max_length=1000)
+
+
+class PassageReport(Report):
+    number: int = Field(ge=0, lt=PASSAGES_LIMIT)
+    content: Any
 
 
 class Register(Body):
@@ -178,6 +183,14 @@ class File(BaseModel):
 
 class Files(BaseModel):
     items: list[File]
+
+
+class Kept(BaseModel):
+    number: int
+
+
+class Passages(BaseModel):
+    items: list[Any]
 
 
 class Presigned(BaseModel):

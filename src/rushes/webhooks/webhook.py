@@ -75,10 +75,10 @@ class Delivery:
 
 
 def wants(types: Collection[str], type: str) -> bool:
-    """Progress comes many times a minute: only a webhook that names it gets it."""
+    """What comes many times a minute, only a webhook that names it gets."""
     if type.startswith(SILENT):
         return False
-    if type.endswith(".progress"):
+    if type.endswith((".progress", ".passage")):
         return type in types
     return any(_covers(pattern, type) for pattern in types)
 

@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 RETRY_SECONDS = 0.5
 LOG_SECONDS = 1.0
+LISTEN_SECONDS = 1.0
 LOG_LINES = 200
 
 
@@ -69,7 +70,7 @@ class JobContext:
         self._noting = threading.Lock()
         self._sending_log = threading.Lock()
         self._reporting = threading.Lock()
-        self._alive_at = time.monotonic()
+        self._alive_at = self._listened_at = time.monotonic()
         self._stop: Stop | None = None
         # Made when somebody waits: tiny jobs never do, and it would be a tenth of their cost.
         self._stopped: threading.Event | None = None
@@ -86,6 +87,8 @@ class JobContext:
         audio: Sequence[Mapping[str, Any]] | None = None,
         speed: float | None = None,
         eta_seconds: float | None = None,
+        text: str | None = None,
+        engine_id: str | None = None,
     ) -> None:
         """Tell how far the job is (0 to 1), and what the next attempt may start from. Raises when
         the handler has to stop."""
@@ -97,6 +100,7 @@ class JobContext:
             "audio": audio,
             "speed": speed,
             "eta_seconds": eta_seconds,
+            "text": text,
         }
         given = {name: value for name, value in detail.items() if value is not None}
         report = Progress(
@@ -104,6 +108,7 @@ class JobContext:
             progress=progress,
             stage=stage,
             checkpoint=checkpoint,
+            engine_id=engine_id,
             detail=given or None,
         )
         # One after the other: a checkpoint must not be overtaken by an older one.
@@ -234,6 +239,17 @@ class JobContext:
             self._made |= {each.name: each.sha256 for each in artifacts}
         self.alive()
 
+    def put_passage(self, number: int, content: Any) -> None:
+        """Keep a finished part of a result that grows; the next attempt will find it."""
+        self._patiently(lambda: self._coordinator.put_passage(self.claim, number, content))
+        self.alive()
+
+    def passages(self) -> Sequence[Any]:
+        """What this job's attempts have kept so far, in order. A job that asks is completed
+        together with its passages, even if there are none."""
+        self._note([])
+        return self._patiently(lambda: self._coordinator.passages(self.claim))
+
     @property
     def manifest(self) -> Mapping[str, str] | None:
         return self._made
@@ -290,6 +306,25 @@ class JobContext:
             if self._stop is not None:
                 self._stopped.set()
         self._stopped.wait(seconds)
+        self.raise_if_stopped()
+
+    def listen(self) -> None:
+        """As `raise_if_stopped`, for whoever waits long without anything to report: asks now and
+        then whether somebody has canceled. No sign of life."""
+        self.raise_if_stopped()
+        now = time.monotonic()
+        if now - self._listened_at < LISTEN_SECONDS or self.stalled:
+            return
+        self._listened_at = now
+        try:
+            beat = self._coordinator.heartbeat([self.claim]).beats.get(self.claim.claim_id)
+        except errors.RushesError:
+            # The worker's own heartbeat knows what to do about that.
+            return
+        if beat is not None and not beat.held:
+            self.stop(Stop.CLAIM_LOST)
+        elif beat is not None and beat.cancel:
+            self.stop(Stop.CANCELED)
         self.raise_if_stopped()
 
     def raise_if_stopped(self) -> None:

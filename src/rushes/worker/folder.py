@@ -13,8 +13,9 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -135,6 +136,16 @@ class Folder:
         self._remember(artifact)
         return artifact
 
+    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+        with self._lock, (self._memory / "passages.jsonl").open("ab+") as file:
+            _append(file, msgspec.json.encode([number, content]))
+            os.fsync(file.fileno())
+
+    def passages(self, claim: Claim) -> Sequence[Any]:
+        """Up to the first that is missing: what comes behind it is made again, too."""
+        kept = dict(_lines(self._memory / "passages.jsonl", tuple[int, Any]))
+        return [kept[number] for number in takewhile(kept.__contains__, count())]
+
     def log(self, claim: Claim, lines: Sequence[str]) -> None:
         self.lines += lines
 
@@ -184,18 +195,12 @@ class Folder:
             return hashlib.file_digest(file, "sha256").hexdigest() == known.sha256
 
     def _remember(self, artifact: Artifact) -> None:
-        with self._lock, (self._memory / "files.jsonl").open("ab") as file:
-            file.write(msgspec.json.encode(artifact) + b"\n")
+        with self._lock, (self._memory / "files.jsonl").open("ab+") as file:
+            _append(file, msgspec.json.encode(artifact))
             self._files[artifact.name] = artifact
 
     def _remembered(self) -> Iterator[Artifact]:
-        path = self._memory / "files.jsonl"
-        for line in path.read_bytes().splitlines() if path.exists() else []:
-            try:
-                yield msgspec.json.decode(line, type=Artifact)
-            except msgspec.MsgspecError:
-                # Cut off by a crash; the file it told of is made again.
-                continue
+        yield from _lines(self._memory / "files.jsonl", Artifact)
 
     def _read(self, name: str) -> Any:
         try:
@@ -207,3 +212,22 @@ class Folder:
         draft = self._memory / f"{name}.new"
         draft.write_text(json.dumps(value))
         draft.replace(self._memory / name)
+
+
+def _append(file: BinaryIO, line: bytes) -> None:
+    """On a line of its own, even if the last one was cut off."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - 1, 0))
+    if file.read(1) not in (b"", b"\n"):
+        line = b"\n" + line
+    file.write(line + b"\n")
+    file.flush()
+
+
+def _lines(path: Path, type: Any) -> Iterator[Any]:
+    for line in path.read_bytes().splitlines() if path.exists() else []:
+        try:
+            yield msgspec.json.decode(line, type=type)
+        except msgspec.MsgspecError:
+            # Cut off by a crash; what it told of is made again.
+            continue

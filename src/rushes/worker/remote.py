@@ -111,6 +111,14 @@ class Remote:
         answer = self._post("/divide", {**_name(claim), **body}, seconds=FILE_SECONDS)
         return str(answer["state"])
 
+    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+        self._post("/passages", {**_name(claim), "number": number, "content": content})
+
+    def passages(self, claim: Claim) -> Sequence[Any]:
+        path = f"/passages/{claim.job_id}"
+        answer = self._send("GET", path, headers=_proof(claim), seconds=FILE_SECONDS).json()
+        return list(answer["items"])
+
     def log(self, claim: Claim, lines: Sequence[str]) -> None:
         self._post("/logs", {**_name(claim), "lines": list(lines)})
 
