@@ -31,6 +31,12 @@ def test_whoever_wants_no_transcript_gets_none() -> None:
     assert [job.kind for job in jobs] == ["transcode"]
 
 
+def test_what_is_only_to_be_heard_is_not_encoded() -> None:
+    options = Options(transcode=False, diarize=True, speech={"model": "whisper-tiny", "task": None})
+    [job] = pipeline.first_jobs("med_1", "usr_1", options, "default", SETTINGS)
+    assert (job.kind, job.args) == ("transcribe", {"diarize": True, "model": "whisper-tiny"})
+
+
 def test_one_version_of_a_media_is_made_at_a_time_whatever_for() -> None:
     jobs = [pipeline.version(kind, "med_1", "usr_1", {}) for kind in pipeline.MAKES_VERSION]
     assert len({job.dedupe_key for job in jobs}) == 1

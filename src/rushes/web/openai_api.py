@@ -1,0 +1,231 @@
+"""OpenAI-compatible transcription, so that existing libraries work unchanged.
+
+A request uploads a file and waits for its words; underneath, it is a media with a durable job. Who
+leaves before the end does not stop it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
+
+from rushes.db.database import Tx
+from rushes.engines.engine import Task
+from rushes.jobs import read_store
+from rushes.jobs.job import LIVE, Job, State
+from rushes.media import library, pipeline
+from rushes.media import store as media_store
+from rushes.media.upload import Wishes
+from rushes.web import auth, idempotency, openai_answers, openai_form, problems, sse, uploads
+from rushes.web.api.models import capabilities
+from rushes.web.forms import Form
+from rushes.web.openai_answers import Heard
+from rushes.web.openai_following import Failed, Following
+from rushes.web.openai_form import Asked
+from rushes.web.site import Here, Site
+
+# Their libraries repeat what took too long, and say so.
+TRIED_BEFORE = "x-stainless-retry-count"
+TRANSCRIPTION_ID, MEDIA_ID = "Rushes-Transcription-Id", "Rushes-Media-Id"
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The transcript in the format that was asked for.",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            **{
+                each: {"schema": {"type": "string"}}
+                for each in ("text/plain", "text/vtt", "application/x-subrip", sse.MEDIA_TYPE)
+            },
+        },
+    },
+    **problems.documented_openai(404, 409, 500, 503, 504, 507),
+}
+
+receiving = APIRouter(prefix="/v1/audio", tags=["openai"], route_class=uploads.Receiving)
+router = APIRouter(prefix="/v1/models", tags=["openai"])
+
+
+class Started(BaseModel):
+    media_id: str
+    job_id: str
+
+
+class Model(BaseModel):
+    id: str
+    object: str = "model"
+    created: int = 0
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    object: str = "list"
+    data: list[Model]
+
+
+@receiving.post(
+    "/transcriptions",
+    response_class=Response,
+    responses=ANSWERS,
+    openapi_extra=openai_form.document("transcribe"),
+)
+async def transcriptions(
+    request: Request, who: auth.User, site: Here, once: idempotency.Once
+) -> Response:
+    """The answer comes when the transcript is there, or piece by piece with `stream`. The file
+    becomes a media of yours; `Rushes-Media-Id` and `Rushes-Transcription-Id` say which."""
+    return await _answer(request, who, site, once, "transcribe")
+
+
+@receiving.post(
+    "/translations",
+    response_class=Response,
+    responses=ANSWERS,
+    openapi_extra=openai_form.document("translate"),
+)
+async def translations(
+    request: Request, who: auth.User, site: Here, once: idempotency.Once
+) -> Response:
+    """As `/v1/audio/transcriptions`, in English whatever is spoken."""
+    return await _answer(request, who, site, once, "translate")
+
+
+@router.get("")
+def list_models(who: auth.User, site: Here) -> ModelList:
+    """What `model` may name. Names of OpenAI's models mean the default one."""
+    can = capabilities(site)
+    names = [each.name for each in can.models if each.purpose == "transcription"]
+    names += [openai_form.WHISPER_1] if openai_form.WHISPER_1 not in names else []
+    return ModelList(data=[Model(id=each, owned_by=can.provider) for each in names])
+
+
+@router.get("/{model_id:path}", responses=problems.documented_openai(404))
+def get_model(model_id: Annotated[str, Path(max_length=200)], who: auth.User, site: Here) -> Model:
+    can = capabilities(site)
+    openai_form.find_model(can, model_id)
+    return Model(id=model_id, owned_by=can.provider)
+
+
+# The request
+
+
+class _Order:
+    """One request's form, and what it asks for as soon as that is known."""
+
+    def __init__(self, request: Request, site: Site, task: Task) -> None:
+        self._site = site
+        self._task = task
+        self._is_repeated = request.headers.get(TRIED_BEFORE, "0") != "0"
+        self.asked = Asked(task=task)
+        self.form = Form(
+            request.headers.get("content-type", ""),
+            openai_form.FIELDS,
+            lists=openai_form.LISTS,
+            lenient=True,
+        )
+
+    def wishes(self) -> Wishes:
+        self.asked = openai_form.read(self.form, self._task, capabilities(self._site))
+        return self.asked.wishes(self.form.file_name or "")
+
+    def started(self, tx: Tx, media_id: str) -> Started:
+        [job] = read_store.live_jobs_of(tx, [media_id])
+        assert job.kind == pipeline.TRANSCRIBE
+        before = _same_before(tx, job) if self._is_repeated else None
+        if before is not None:
+            raise _StartedBefore(before)
+        return Started(media_id=media_id, job_id=job.id)
+
+
+class _StartedBefore(Exception):
+    """The same is under way or done: what this request has begun is undone."""
+
+    def __init__(self, started: Started) -> None:
+        super().__init__()
+        self.started = started
+
+
+def _same_before(tx: Tx, job: Job) -> Started | None:
+    """The newest that has listened to the same file for the same wishes."""
+    item = library.found(tx, job.media_id or "", job.user_id)
+    for twin in reversed(media_store.twins(tx, job.user_id, item.sha256 or "", item.id)):
+        wanted = read_store.Filter(kind=pipeline.TRANSCRIBE, media_id=twin)
+        for each in read_store.list_jobs(tx, wanted, limit=1):
+            is_of_use = each.state in LIVE or each.state is State.COMPLETED
+            if is_of_use and each.args == job.args:
+                return Started(media_id=twin, job_id=each.id)
+    return None
+
+
+async def _answer(
+    request: Request, who: auth.User, site: Site, once: idempotency.Repeat, task: Task
+) -> Response:
+    order = _Order(request, site, task)
+    try:
+        made = await uploads.receive(
+            request, who, site, once, order.form, Started, wishes=order.wishes, work=order.started
+        )
+    except _StartedBefore as error:
+        made = error.started
+    asked, following = order.asked, Following(site, made.job_id)
+    headers = {TRANSCRIPTION_ID: made.job_id, MEDIA_ID: made.media_id}
+    if asked.stream:
+        headers |= sse.HEADERS
+        body = _events(following, asked)
+        return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=headers)
+    try:
+        await _wait(request, following)
+        text = await asyncio.to_thread(_rendered, following, asked)
+    except Failed as error:
+        # Their libraries would send the file again; with a key, it is only waited for again.
+        headers["x-should-retry"] = "true" if error.goes_on and once.key else "false"
+        return problems.answer(request, error.status, error.code, error.message, headers=headers)
+    return Response(text, media_type=openai_answers.MEDIA_TYPES[asked.format], headers=headers)
+
+
+async def _wait(request: Request, following: Following) -> None:
+    async with aclosing(following.texts()) as texts:
+        async for _ in texts:
+            if await request.is_disconnected():
+                raise ClientDisconnect
+
+
+def _rendered(following: Following, asked: Asked) -> str:
+    return openai_answers.render(following.heard(asked.task), asked.format, words=asked.words)
+
+
+async def _events(following: Following, asked: Asked) -> AsyncIterator[bytes]:
+    """Text as it comes, then all of it. What goes wrong is told as the last event."""
+    said = ""
+    try:
+        async with aclosing(following.texts()) as pages:
+            async for texts in pages:
+                if not texts:
+                    yield openai_answers.KEEPALIVE
+                for text in texts:
+                    event = openai_answers.delta(said, text)
+                    said += event["delta"]
+                    yield openai_answers.frame(event)
+        heard = await asyncio.to_thread(following.heard, asked.task)
+        for event in _ending(heard, asked, said):
+            yield openai_answers.frame(event)
+        yield openai_answers.LAST
+    except Failed as error:
+        _, body = problems.openai(error.status, error.code, error.message)
+        yield openai_answers.frame(body)
+
+
+def _ending(heard: Heard, asked: Asked, said: str) -> list[dict[str, Any]]:
+    """With what the transcript has beyond the pieces, should some have been missed."""
+    text = heard.transcript.text
+    missed = text[len(said) :] if text.startswith(said) else ""
+    events = [{"type": "transcript.text.delta", "delta": missed}] if missed else []
+    if asked.format == "diarized_json":
+        events += openai_answers.speaker_segments(heard)
+    return [*events, openai_answers.done(heard)]

@@ -1,0 +1,171 @@
+"""What a request of the OpenAI-compatible API asks for, read off its form. Pure.
+
+Fields that mean nothing here are ignored, as clients send what their own service knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args
+
+from rushes import errors
+from rushes.engines import catalog
+from rushes.engines.engine import Capabilities, Model, ModelUnavailable, Task
+from rushes.media import upload
+from rushes.media.upload import Wishes
+from rushes.transcripts.transcript import clean
+from rushes.web.forms import Form
+from rushes.web.openai_answers import Format
+
+FIELDS = frozenset({"model", "language", "prompt", "response_format", "stream"})
+LISTS = frozenset({"timestamp_granularities", "languages", "keywords"})
+GRANULARITIES = ("word", "segment")
+FORMATS: Sequence[Format] = get_args(Format)
+LANGUAGE = re.compile(r"[a-z]{2,3}")
+NAME_LIMIT = 200
+# Engines listen to the end of a prompt, too.
+PROMPT_LIMIT = 1000
+KEYWORDS_LIMIT, KEYWORD_LIMIT = 100, 100
+# Models of that service, in whose place ours is used.
+THEIRS = re.compile(r"whisper-1|gpt-[a-z0-9.-]*transcribe[a-z0-9.-]*")
+WHISPER_1 = "whisper-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """`model` None: the engine's own choice."""
+
+    task: Task
+    model: str | None = None
+    language: str | None = None
+    prompt: str | None = None
+    vocabulary: Sequence[str] = ()
+    format: Format = "json"
+    words: bool = False
+    stream: bool = False
+
+    def wishes(self, file_name: str) -> Wishes:
+        """Only to be listened to: nobody has asked for something to watch."""
+        plain = upload.wishes_of({"filename": file_name.encode()})
+        speech: dict[str, Any] = {
+            "model": self.model,
+            "task": self.task if self.task == "translate" else None,
+            "prompt": self.prompt,
+            "vocabulary": list(self.vocabulary) or None,
+        }
+        options = replace(
+            plain.options,
+            transcode=False,
+            language=self.language,
+            diarize=True if self.format == "diarized_json" else None,
+            speech=speech,
+        )
+        return replace(plain, options=options)
+
+
+def read(form: Form, task: Task, can: Capabilities) -> Asked:
+    """BadField names what cannot be used; NoSuchModel. The form need not be whole yet."""
+    fields = {name: value.strip() for name, value in form.fields.items()}
+    model = find_model(can, fields.get("model", ""))
+    _check_task(model, task)
+    granularities = [each.strip() for each in form.lists.get("timestamp_granularities", [])]
+    _check_among("timestamp_granularities", granularities, GRANULARITIES)
+    return Asked(
+        task=task,
+        model=model.name if model else fields.get("model") or None,
+        language=_language(fields, form.lists.get("languages", []), model),
+        prompt=clean(fields.get("prompt", ""))[-PROMPT_LIMIT:] or None,
+        vocabulary=_keywords(form.lists.get("keywords", [])),
+        format=_format(fields, task),
+        words="word" in granularities,
+        stream=_stream(fields),
+    )
+
+
+def find_model(can: Capabilities, name: str) -> Model | None:
+    """By our name, a shorter one, or one of theirs. None when the engine does not tell what it
+    has: then it has to find out for itself."""
+    known = {each.name: each for each in can.models if each.purpose == "transcription"}
+    if name in known:
+        return known[name]
+    if len(name) > NAME_LIMIT:
+        raise errors.NoSuchModel("no model has so long a name")
+    if not known:
+        return None
+    if not name or THEIRS.fullmatch(name.lower()):
+        return next((each for each in known.values() if each.default), None)
+    try:
+        short = catalog.find(name).name
+    except ModelUnavailable:
+        short = ""
+    if short not in known:
+        raise errors.NoSuchModel(f"there is no model of this name; there are {', '.join(known)}")
+    return known[short]
+
+
+def _check_task(model: Model | None, task: Task) -> None:
+    can = model.capabilities if model else ()
+    if model and can and task == "translate" and task not in can:
+        raise errors.BadField("model", f"{model.name} cannot translate")
+
+
+def _language(fields: dict[str, str], several: Sequence[str], model: Model | None) -> str | None:
+    """Of several that it may be, none is sure."""
+    given = fields.get("language") or (several[0].strip() if len(several) == 1 else "")
+    if not given:
+        return None
+    plain = given.lower()
+    code: str = catalog.CODES.get(plain, plain.partition("-")[0])
+    if not LANGUAGE.fullmatch(code):
+        raise errors.BadField("language", "must be a code such as en, or an English name")
+    if model and model.languages and code not in model.languages:
+        raise errors.BadField("language", f"{model.name} does not know this one")
+    return code
+
+
+def _format(fields: dict[str, str], task: Task) -> Format:
+    given = fields.get("response_format") or "json"
+    known = [each for each in FORMATS if task == "transcribe" or each != "diarized_json"]
+    _check_among("response_format", [given], known)
+    return cast(Format, given)
+
+
+def _stream(fields: dict[str, str]) -> bool:
+    given = fields.get("stream", "").lower() or "false"
+    if given not in upload.YES_OR_NO:
+        raise errors.BadField("stream", "must be true or false")
+    return upload.YES_OR_NO[given]
+
+
+def _keywords(given: Sequence[str]) -> list[str]:
+    tidy = (clean(each)[:KEYWORD_LIMIT] for each in given[:KEYWORDS_LIMIT])
+    return [each for each in tidy if each]
+
+
+def _check_among(name: str, given: Sequence[str], known: Sequence[str]) -> None:
+    if any(each not in known for each in given):
+        raise errors.BadField(name, f"must be one of {', '.join(known)}")
+
+
+# For the API document
+
+
+def document(task: Literal["transcribe", "translate"]) -> dict[str, Any]:
+    formats = [each for each in FORMATS if task == "transcribe" or each != "diarized_json"]
+    granularity = {"type": "string", "enum": list(GRANULARITIES)}
+    properties: dict[str, Any] = {
+        "file": {"type": "string", "format": "binary"},
+        "model": {"type": "string", "description": "As GET /v1/models lists them."},
+        "language": {"type": "string", "description": "Such as en; without, it is detected."},
+        "prompt": {"type": "string"},
+        "keywords[]": {"type": "array", "items": {"type": "string"}},
+        "response_format": {"type": "string", "enum": formats, "default": "json"},
+        "timestamp_granularities[]": {"type": "array", "items": granularity},
+        "stream": {"type": "boolean", "default": False},
+    }
+    schema = {"type": "object", "required": ["file"], "properties": properties}
+    return {
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    }
