@@ -13,7 +13,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode lock clean
+.PHONY: setup run test check browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search lock clean
 
 setup: $(READY)
 
@@ -71,7 +71,7 @@ soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 	$(BIN)/pytest -n 2 -m thorough
 
-bench: bench-queue bench-sse bench-api bench-upload bench-transcode
+bench: bench-queue bench-sse bench-api bench-upload bench-transcode bench-speech bench-search
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
@@ -84,6 +84,13 @@ bench-upload: $(READY)
 
 bench-transcode: $(READY)
 	$(BIN)/python benchmarks/bench_transcode.py
+
+# Other speech libraries are fetched once, each into an environment of its own.
+bench-speech: $(READY)
+	$(BIN)/python benchmarks/bench_speech.py $(if $(LONG),--long)
+
+bench-search: $(READY)
+	$(BIN)/python benchmarks/bench_search.py
 
 bench-sse: $(READY)
 	$(BIN)/python benchmarks/bench_sse.py
@@ -98,6 +105,6 @@ $(BENCH_READY): requirements-bench.txt pyproject.toml
 LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate \
 	--python-version 3.11
 lock:
-	$(LOCK) --extra postgres --extra redis --extra ffmpeg -o requirements.txt
-	$(LOCK) --extra postgres --extra redis --extra ffmpeg --group dev -o requirements-dev.txt
+	$(LOCK) --extra postgres --extra redis --extra ffmpeg --extra speech -o requirements.txt
+	$(LOCK) --extra postgres --extra redis --extra ffmpeg --extra speech --group dev -o requirements-dev.txt
 	$(LOCK) --extra postgres --group bench -o requirements-bench.txt

@@ -167,12 +167,29 @@ RARE_PAIRS = (
     # Long, and much the same on both databases.
     "test_odd_values_in_any_field_are_never_a_surprise[postgres]",
     "[postgres two jobs, a failover]",
+    "[sqlite two jobs]",
+    "[sqlite media, a failover]",
+    "[postgres job in parts]",
+    "test_a_broken_guard_is_found[wholes wait for ever]",
+    "test_a_remote_worker_finishes_its_attempt_when_the_server_dies_on_postgres",
+    "test_a_remote_worker_goes_on_when_the_server_dies_on_postgres",
+    "leaves_one_set_or_the_other[complete: before the commit-False]",
+    "leaves_one_set_or_the_other[complete: the commit's answer is lost-True]",
+    "test_twenty_workers_do_two_hundred_jobs_once_each[sqlite]",
+    "test_a_remote_worker_works_on_while_the_server_restarts[postgres",
+    "test_workers_are_let_in_and_out[inside]",
+    "test_users_are_added_and_kept_out[inside]",
+    "test_nul_and_half_characters_in_addresses_find_nothing[postgres]",
+    "test_whatever_is_asked_is_answered_as_documented[admin]",
+    "test_a_set_stays_published_when_the_server_dies_before_it_can_say_so[postgres]",
+    "test_a_job_whose_worker_never_heard_of_it_is_handed_out_again[postgres]",
 )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each database, storage and transport is tested every time, all pairs in `make soak`."""
+    """Each database, storage and transport is tested every time, all pairs in `make soak`, and so
+    is what takes longest and has a shorter relative."""
     for item in items:
         if any(pair in item.nodeid for pair in RARE_PAIRS):
             item.add_marker(pytest.mark.thorough)

@@ -117,7 +117,9 @@ class Running(Clients):
         self._stopped = False
 
     def __enter__(self) -> Running:
-        self.settings = settings_for(**self._given)
+        # Speech takes a model and time: those who want it say so.
+        speech = {} if "transcribe" in self._table else {"transcription_workers": 0}
+        self.settings = settings_for(**{**speech, **self._given})
         self.settings.data_dir.mkdir(parents=True, exist_ok=True)
         self._listener = listening(self.settings)
         self.settings, sockets = self._listener.__enter__()
@@ -211,7 +213,9 @@ class Process(Clients):
 def clean_environment() -> dict[str, str]:
     tests = str(Path(__file__).parent)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RUSHES_")}
-    return {**kept, "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
+    # A server that is asked for speech must not fetch a model meanwhile.
+    return {**kept, "PYTHONPATH": path, "RUSHES_ENGINE_AUTO_DOWNLOAD": "false"}
 
 
 def given_values(given: config.Settings) -> dict[str, Any]:

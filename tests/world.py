@@ -41,7 +41,8 @@ EMPTY = """
 TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_logs, attempts,
   workers, worker_keys, invites, turns, pauses, events, users, sessions, tokens, signin_links,
   signin_failures,
-  idempotency_keys, webhooks, deliveries, alerts RESTART IDENTITY;
+  idempotency_keys, webhooks, deliveries, alerts, passages, transcripts, transcript_revisions,
+  moments, moment_index RESTART IDENTITY;
 UPDATE webhook_head SET pos = 0;
 UPDATE service_beat SET beat_at = 0, grace_until = 0;
 UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0;

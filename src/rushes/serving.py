@@ -28,6 +28,7 @@ from rushes.accounts import access
 from rushes.accounts import store as accounts
 from rushes.app import STOP_SECONDS, Rushes
 from rushes.dispatch import Local
+from rushes.engines.registry import Registry, options
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import Status
 from rushes.jobs import read_store
@@ -35,6 +36,8 @@ from rushes.live import Relay
 from rushes.media import pipeline, purge, uploads
 from rushes.settings import Settings
 from rushes.tools import programs
+from rushes.transcripts import search
+from rushes.transcripts import store as transcripts
 from rushes.web.connection import Connection
 from rushes.web.doorbell import Doorbell
 from rushes.web.server import create_app
@@ -51,6 +54,8 @@ WORKER_PREFIX = "wrk_server_"
 LOCK_FILE, ADDRESS_FILE = "serve.lock", "server.json"
 SCAN_EVERY_TICKS = 360
 FORGET_MS = 7 * 86_400_000
+# A retry after so long begins anew.
+PASSAGES_MS = 30 * 86_400_000
 # Connections that are still busy when the server leaves get this long.
 GRACE_SECONDS = 5
 BACKLOG = 2048
@@ -85,6 +90,7 @@ class Server:
         self._leaving = threading.Lock()
         self._changed = threading.Event()
         self._left = False
+        self._titles_indexed = False
         self.http: uvicorn.Server | None = None
 
     def start(self) -> None:
@@ -97,6 +103,7 @@ class Server:
             self._fan_out,
             self._announce_workers,
             self._forget,
+            self._index_titles,
         ]
         self._start_workers()
         self._thread(self.rushes.chores.run, "chores")
@@ -150,6 +157,7 @@ class Server:
             thread.join(STOP_SECONDS)
         with suppress(OSError):
             (self.settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)
+        self.site.engines.close()
         self.rushes.close()
 
     # Starting
@@ -167,7 +175,9 @@ class Server:
     def _start_workers(self) -> None:
         programs.use(ffmpeg=self.settings.ffmpeg, ffprobe=self.settings.ffprobe)
         keep = self.settings.keep_completed_qualities
-        table = handlers.table(self.settings.handlers, keep_completed_qualities=keep)
+        table = handlers.table(
+            self.settings.handlers, keep_completed_qualities=keep, engines=self.site.engines
+        )
         speech = {kind: run for kind, run in table.items() if kind == pipeline.TRANSCRIBE}
         others = {kind: run for kind, run in table.items() if kind not in speech}
         self._crew_of("transcode", others, self.settings.transcode_workers)
@@ -280,6 +290,15 @@ class Server:
             keep_ms = int(self.settings.event_retention * 1000)
             while self.rushes.db.run(lambda tx: webhooks.forget_deliveries(tx, keep_ms=keep_ms)):
                 pass
+            while self.rushes.db.run(
+                lambda tx: transcripts.forget_passages(tx, keep_ms=PASSAGES_MS)
+            ):
+                pass
+
+    def _index_titles(self, tick: int) -> None:
+        """Of media from before there was a search; a page at a time, so that all else goes on."""
+        if not self._titles_indexed:
+            self._titles_indexed = not self.rushes.db.run(search.catch_up)
 
 
 def site(rushes: Rushes) -> Site:
@@ -294,6 +313,7 @@ def site(rushes: Rushes) -> Site:
         chores=rushes.chores,
         relay=Relay(rushes.db, rushes.chores.number_events),
         doorbell=Doorbell(rushes.bell),
+        engines=Registry(options(rushes.settings)),
         local_token=secrets.token_urlsafe(32),
     )
 

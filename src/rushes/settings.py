@@ -158,24 +158,69 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, _seconds("How long a receiver of alerts or webhooks may take.", 0.1, 300)
     ] = 10.0
     engine: Annotated[
-        str, _later("The speech engine.", pattern=r"^[a-z][a-z0-9_-]*$", expected="a name")
+        str,
+        _text(
+            "The speech engine: local, openai, or one that a package adds.",
+            pattern=r"^[a-z][a-z0-9_-]*$",
+            expected="a name",
+        ),
     ] = "local"
+    engine_model: Annotated[
+        str,
+        _text(
+            "The model for jobs that name none.",
+            default="whisper-base for the engine local; for others the one they have, or whisper-1",
+            pattern=r"^\S{0,200}$",
+            expected="a name",
+        ),
+    ] = ""
     engine_cache_dir: Annotated[
-        Path | None, _later("Where models are kept.", default="DATA_DIR/models", expected="a path")
+        Path | None,
+        _text("Where models are kept.", default="DATA_DIR/models", expected="a path"),
     ] = None
     engine_device: Annotated[
-        Literal["auto", "cpu", "cuda"], _later("What the speech engine runs on.")
+        Literal["auto", "cpu", "cuda"],
+        msgspec.Meta(description="What the speech engine runs on."),
     ] = "auto"
     engine_threads: Annotated[
-        int, _later("Threads of the speech engine; 0 means as many as cores.", ge=0, le=1024)
+        int,
+        msgspec.Meta(
+            ge=0, le=1024, description="Threads of the speech engine; 0 means as many as cores."
+        ),
     ] = 0
-    engine_max_loaded: Annotated[int, _later("How many models stay in memory.", ge=1, le=100)] = 2
+    engine_max_loaded: Annotated[
+        int, msgspec.Meta(ge=1, le=100, description="How many models stay in memory.")
+    ] = 2
     engine_auto_download: Annotated[
-        bool, _later("Whether a missing model is downloaded when a job needs it.")
+        bool, msgspec.Meta(description="Whether a missing model is downloaded when a job needs it.")
     ] = True
+    engine_hub_url: Annotated[
+        str,
+        _text(
+            "The model hub, or a mirror of it.",
+            pattern=r"^https?://.+$",
+            expected="a URL such as https://hub.example.org",
+        ),
+    ] = "https://huggingface.co"
+    engine_url: Annotated[
+        str,
+        _text(
+            "The server of the engine openai, such as http://speech.example.org:8000.",
+            pattern=r"^(|https?://.+)$",
+            secret="url",
+            expected="a URL",
+        ),
+    ] = ""
+    engine_api_key: Annotated[
+        str, _text("The key for the server of the engine openai.", secret="whole")
+    ] = ""
     transcription_workers: Annotated[
         int, msgspec.Meta(ge=0, le=1000, description="Transcription workers inside the server.")
     ] = 1
+    transcription_wait: Annotated[
+        float,
+        _seconds("How long a request of the OpenAI-compatible API waits for its words.", 0.01, DAY),
+    ] = HOUR
     transcode_workers: Annotated[
         int, msgspec.Meta(ge=0, le=1000, description="Transcoding workers inside the server.")
     ] = 1

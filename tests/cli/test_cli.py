@@ -171,11 +171,12 @@ def test_doctor_finds_a_healthy_queue(migrated: Shell) -> None:
         "queue",
         "storage",
         "tools",
+        "speech",
     ]
     assert "fail" not in [status for status, _ in checks]
     report = migrated.json("doctor", "--fix")
     assert report["healthy"] is True
-    assert [each["check"] for each in report["checks"]][-4:-1] == ["fix", "queue", "storage"]
+    assert [each["check"] for each in report["checks"]][-5:-2] == ["fix", "queue", "storage"]
 
 
 @pytest.mark.parametrize(("version", "status"), [((3, 51, 2), "warn"), ((3, 51, 3), "ok")])

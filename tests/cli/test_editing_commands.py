@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from running import ADMIN_TOKEN, Running
+from rushes.transcripts import archive
 from shell import Shell
+from speaking import said
 from web import library
 
 
@@ -106,3 +109,23 @@ def test_a_video_is_laid_over(at: Shell, media_id: str, server: Running) -> None
     }
     for bad in (("--position", "a,b"), ("--position", "middle"), ("--size", "2")):
         assert at.run("media", "composite", media_id, webcam, *bad) == 2
+
+
+def test_what_is_said_is_printed_and_found(at: Shell, server: Running, media_id: str) -> None:
+    heard = said("Good morning.", "The <b>bright</b> cold day.")
+    add = partial(archive.add, media_id=media_id, user_id="", job_id=None, transcript=heard)
+    server.rushes.db.run(add)
+    assert "Good morning." in at.text("media", "transcript", media_id)
+    assert at.text("media", "transcript", media_id, "-f", "vtt").startswith("WEBVTT")
+    assert at.json("media", "transcript", media_id)["segments"][0]["text"] == "Good morning."
+    assert "cold day" in at.text("search", "cold", "da")
+    [moment] = at.json("search", "morning")
+    assert (moment["media_id"], moment["start"]) == (media_id, 0.0)
+    at.text("search", "nothing of this")
+    assert "nothing was found" in at.err
+
+
+def test_a_media_is_listened_to_again(at: Shell, media_id: str) -> None:
+    job = at.json("media", "retranscribe", media_id, "--language", "de", "--speakers", "2")
+    assert (job["kind"], job["state"]) == ("transcribe", "queued")
+    assert (job["args"]["language"], job["args"]["speakers"]) == ("de", 2)

@@ -78,6 +78,24 @@ def test_it_does_the_work_without_any_database_code(
     assert lab.metadata["version"] == "0.1.0"
 
 
+def test_without_a_speech_engine_it_leaves_transcribing_to_others(
+    server: Running, command: Callable[..., Command], shell: Shell
+) -> None:
+    """A job that it took would fail for good, while another worker may have all it needs."""
+    worker = start(command, server, worker_key=server.worker_key("deaf"), engine="openai")
+    worker.wait_for("nothing is transcribed here: RUSHES_ENGINE_URL is not set")
+
+    def kinds() -> list[str]:
+        return next(each.kinds for each in server.rushes.workers() if each.name == "deaf")
+
+    until(kinds)
+    assert "transcode" in kinds()
+    assert "transcribe" not in kinds()
+    shell.set(engine="openai", worker_key="wk_1", server=server.url)
+    assert shell.run("worker", "--kinds", "transcribe") == 2
+    assert "nothing can be transcribed here: RUSHES_ENGINE_URL is not set" in shell.err
+
+
 def test_it_beats_as_often_as_the_server_wants(
     serve: Callable[..., Running], command: Callable[..., Command], enqueue: Callable[..., Job]
 ) -> None:
@@ -258,7 +276,7 @@ def test_what_is_missing_is_said(shell: Shell) -> None:
     assert shell.run("worker", "--kinds", "echo,dance") == 2
     assert shell.err == (
         "rushes: this worker has no handlers for dance; it has them for composite, deaf, echo,"
-        " hold, span, transcode, trim\n"
+        " hold, span, transcode, transcribe, trim\n"
     )
     assert shell.run("worker", "--join", "4KQ7") == 3
     assert "cannot be reached" in shell.err

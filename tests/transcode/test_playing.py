@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import npm
 from running import Running
 from rushes.tools import programs
+from web import library
 
 HERE = Path(__file__).parent / "browser"
 QUICK = {"preset": "superfast", "segment_seconds": 2}
@@ -126,6 +127,26 @@ def test_a_finished_video_plays_seeks_and_changes_its_quality(
     page.evaluate("player.nextLevel = 0; video.currentTime = 0.5; video.play()")
     page.wait_for_function("video.currentTime > 0.6 && video.currentTime < 5", timeout=20_000)
     page.wait_for_function("video.videoHeight === 360", timeout=20_000)
+    assert page.evaluate("seen.fatal") == []
+    captions_come_at_their_time(server, page, media_id)
+
+
+def captions_come_at_their_time(server: Running, page: Page, media_id: str) -> None:
+    """Of a video that is being watched, on a page that is loaded again."""
+    library.transcribe(server, media_id, "In the first second.", "In the second one.")
+    page.reload()
+    reaches(page, 0.2)
+    assert page.evaluate("player.subtitleTracks.map((track) => track.lang)") == ["en"]
+    page.evaluate("player.subtitleTrack = 0")
+    page.wait_for_function("(video.textTracks[0]?.cues?.length ?? 0) === 2", timeout=20_000)
+    cues = "[...video.textTracks[0].cues].map((cue) => [cue.startTime, cue.endTime, cue.text])"
+    found = page.evaluate(cues)
+    assert [(start, end) for start, end, _ in found] == [(0, 1), (1, 2)]
+    assert found[0][2].endswith("In the first second.")
+    page.evaluate("video.pause(); video.currentTime = 1.5")
+    shown = "[...video.textTracks[0].activeCues].map((cue) => cue.text).join()"
+    page.wait_for_function(f"{shown}.includes('In the second one.')", timeout=20_000)
+    assert "first" not in page.evaluate(shown)
     assert page.evaluate("seen.fatal") == []
 
 

@@ -26,13 +26,22 @@ FILES = {
     "master.m3u8": b"#EXTM3U\n",
     "thumbnail.jpg": b"\xff\xd8\xff",
     "storyboard.vtt": b"WEBVTT\n",
-    "captions.vtt": b"WEBVTT\n",
     "720p/seg_1.m4s": bytes(range(256)),
 }
 TUS = {"Tus-Resumable": "1.0.0"}
 # Of something that does not happen in these tests.
 HOOK = {"url": "https://hooks.example.org/rushes", "types": ["transcription.failed"]}
 FORM = {"file": ("talk.mp4", b"\0\0\0\x18ftypisom" + bytes(200), "video/mp4")}
+
+CAPTIONS = {"file": ("talk.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n", "text/vtt")}
+ASKED: dict[str, dict[str, Any]] = {
+    "POST /media/{media_id}/transcript/import": {
+        "params": {"replace": "true"},
+        "files": CAPTIONS,
+    },
+    "GET /transcriptions/{job_id}/transcript": {"params": {"partial": "true"}},
+    "GET /search": {"params": {"q": "holiday"}},
+}
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,7 @@ class Props:
         self._running = running
         self._cast = cast
         self._count = 0
+        self._candidate = self._away = ""
         self._kept: dict[str, str] = {}
         # Messages would go out to nowhere; they can wait.
         running.rushes.pause("webhook")
@@ -192,6 +202,7 @@ class Props:
             if f"{{{name}}}" in path:
                 path = path.replace(f"{{{name}}}", make_id(route, owner))
         path = path.replace("{name:path}", "720p/seg_1.m4s")
+        path = path.replace("{model_id:path}", "whisper-1")
         return Call(route.method, path, self._options(key, owner))
 
     def _makers(self) -> dict[str, Callable[[Route, str], str]]:
@@ -212,6 +223,17 @@ class Props:
             "POST /media/{media_id}/retranscode": {},
             "POST /media/{media_id}/retranscribe": {"language": "en"},
             "POST /media/{media_id}/trim": {"start": 1},
+            "PATCH /media/{media_id}/transcript": {
+                "revision": 1,
+                "segments": [{"id": "seg_000001", "text": "Good night."}],
+            },
+            "POST /media/{media_id}/transcript/revert": {"revision": 1, "to": 0},
+            "POST /media/{media_id}/transcript/candidate/accept": {
+                "id": self._candidate,
+                "revision": 1,
+            },
+            "POST /media/{media_id}/transcript/restore": {"id": self._away, "revision": 1},
+            "PUT /media/{media_id}/transcript/speakers": {"names": {"SPEAKER_00": "Grace"}},
             "PUT /profiles/{name}": {"crf": 20},
             "POST /jobs/actions": {
                 "action": "cancel",
@@ -228,10 +250,15 @@ class Props:
         }
         if key in ("POST /media", "POST /transcriptions/submit"):
             return {"files": FORM}
+        if "/v1/audio/" in key:
+            # A stream begins before there are any words.
+            return {"files": FORM, "data": {"stream": "true"}}
         if key == "POST /transcriptions":
             return {"json": {"media_id": self._media(None, owner)}}
         if key == "POST /media/{media_id}/composite":
             return {"json": {"overlay_media_id": self.media(owner)}}
+        if key in ASKED:
+            return ASKED[key]
         if key == "POST /profiles":
             return {"json": {"name": self._name()}}
         if key == "POST /users":
@@ -255,6 +282,8 @@ class Props:
     def _media(self, route: Route | None, owner: str) -> str:
         if _plays(route):
             return self.published(owner)
+        if route is not None and "{media_id}/transcript" in route.path:
+            return self.transcribed(owner)
         media_id = self.media(owner)
         if route is not None and route.path.endswith(("/trim", "/composite")):
             # One version is made at a time.
@@ -264,6 +293,15 @@ class Props:
 
     def media(self, owner: str) -> str:
         return library.add(self._running, self._cast.ids[owner])
+
+    def transcribed(self, owner: str) -> str:
+        """With a transcript that was corrected once, a newer one beside it, and one put away."""
+        media_id = self.media(owner)
+        library.transcribe(self._running, media_id, "Good morning.")
+        library.correct(self._running, media_id, "Good evening.")
+        self._away = library.transcribe(self._running, media_id, "Good grief.")
+        self._candidate = library.transcribe(self._running, media_id, "Good day.")
+        return media_id
 
     def published(self, owner: str) -> str:
         """The same one each time."""
@@ -275,6 +313,7 @@ class Props:
                 sha256 = hashlib.sha256(content).hexdigest()
                 rushes.dispatch.put_artifact(held, name, content, sha256)
             rushes.dispatch.complete(Completion(held))
+            library.transcribe(self._running, media_id, "Good morning.")
             self._kept[owner] = media_id
         return self._kept[owner]
 
@@ -400,6 +439,7 @@ class Props:
             "discard": {"names": ["a.txt"]},
             "logs": {**held, "lines": ["hello"]},
             "presign": {"name": "a.txt"},
+            "passages": {**held, "number": 0, "content": {}},
         }
         if name in bodies:
             options["json"] = bodies[name]

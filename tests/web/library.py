@@ -15,6 +15,9 @@ from rushes.jobs.queue import Claimant
 from rushes.media import library
 from rushes.media.media import NewMedia
 from rushes.protocol import Claim, Completion, Hello, Progress
+from rushes.transcripts import archive
+from rushes.transcripts.editing import Change
+from rushes.transcripts.transcript import Engine, Segment, Transcript
 
 SOURCE = b"the source itself"
 
@@ -90,6 +93,36 @@ def tell(running: Running, held: Claim, progress: float, detail: Any) -> None:
 
 def finish(running: Running, held: Claim, result: Any = None) -> None:
     running.rushes.dispatch.complete(Completion(held, result))
+
+
+def transcribe(running: Running, media_id: str, *texts: str) -> str:
+    """A machine's transcript with a segment of a second for each of these."""
+    segments = [
+        Segment(id=f"seg_{n:06d}", start=n - 1, end=n, text=text, speaker="SPEAKER_00")
+        for n, text in enumerate(texts, 1)
+    ]
+    engine = Engine(provider="local", transcription_model="whisper-tiny")
+    heard = Transcript(
+        text=" ".join(texts), language="en", segments=segments, words=[], engine=engine
+    )
+
+    def keep(tx: Tx) -> str:
+        owner = library.found(tx, media_id, None).user_id
+        return archive.add(tx, media_id=media_id, user_id=owner, job_id=None, transcript=heard)
+
+    return running.rushes.db.run(keep)
+
+
+def correct(running: Running, media_id: str, text: str) -> None:
+    """The first segment of its transcript."""
+
+    def edit(tx: Tx) -> None:
+        kept = archive.found(tx, media_id)
+        change = Change(segment_id="seg_000001", text=text)
+        draft = archive.draft_edit(kept, kept.revision, [change])
+        archive.write(tx, kept, kept.user_id, draft)
+
+    running.rushes.db.run(edit)
 
 
 def _ended(job: Any) -> bool:

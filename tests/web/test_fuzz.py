@@ -29,7 +29,7 @@ ENDLESS = "/api/v1/(events|worker/claim)$|/logs$"
 def test_whatever_is_asked_is_answered_as_documented(
     serve: Callable[..., Running], role: str, tmp_path: Path
 ) -> None:
-    server = serve(transcode_workers=0, transcription_workers=0)
+    server = serve(transcode_workers=0, transcription_workers=0, transcription_wait=0.01)
     cast = Cast(server)
     key = cast.clients[role].headers["authorization"]
     paths = "^/api/v1/worker/" if role == "worker" else "^(?!/api/v1/worker/)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,12 @@ SEEN = {"last_seen_at", "last_used_at", "announced", "pos", "beat_at", "grace_un
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory: Path = tmp_path_factory.mktemp("roles")
     # Nobody else is to take the jobs of these tests, and nothing happens by itself.
-    with Running(data_dir=directory, transcode_workers=0, transcription_workers=0) as server:
+    nobody: dict[str, Any] = {
+        "transcode_workers": 0,
+        "transcription_workers": 0,
+        "transcription_wait": 0.01,
+    }
+    with Running(data_dir=directory, **nobody) as server:
         server.rushes.chores.stop()
         yield server
 
@@ -167,8 +173,8 @@ def kept_call(cast: Cast, route: Route) -> Call:
 
 
 def names_something(route: Route) -> bool:
-    """Of a user's own; profiles are everybody's."""
-    if "/profiles/" in route.path:
+    """Of a user's own; profiles and models are everybody's."""
+    if "/profiles/" in route.path or "/v1/models/" in route.path:
         return False
     return "{" in route.path or route.key == "POST /transcriptions"
 

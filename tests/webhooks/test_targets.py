@@ -367,6 +367,10 @@ def talker(words: bytes) -> Iterator[tuple[int, list[bytes]]]:
             with connection:
                 heard.append(connection.recv(65_536))
                 connection.sendall(words)
+                # Hung up on with something unread, the caller would not hear the words.
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65_536):
+                    pass
 
         thread = threading.Thread(target=talk, daemon=True)
         thread.start()

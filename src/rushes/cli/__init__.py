@@ -25,7 +25,10 @@ EXIT_CODES = (
 COMMANDS = {
     "upload": ("run", "Send files to a server; goes on where it was when it is run again."),
     "process": ("run", "Make files streamable here, without a server; resumes when run again."),
+    "transcribe": ("run", "Write down what is said in a file, without a server."),
     "media": ("app", "List, look at, share, change and remove media."),
+    "models": ("app", "List, fetch and remove the speech models of this machine."),
+    "search": ("run", "Find the moments at which something is said."),
     "profiles": ("app", "List, set and remove what videos are made into."),
     "jobs": ("app", "List, explain, follow, cancel and retry jobs."),
     "serve": ("run", "Run the server with its workers."),

@@ -66,6 +66,24 @@ def _checks(fix: bool) -> Iterator[Check]:
         yield Check("fail", "database", _with_detail(error))
     yield _check_storage(settings)
     yield _check_tools(settings)
+    yield _check_speech(settings)
+
+
+def _check_speech(settings: config.Settings) -> Check:
+    from rushes.engines import registry
+
+    engines = registry.Registry(registry.options(settings))
+    try:
+        can = engines.get().capabilities()
+    except errors.JobOutcome as error:
+        return Check("warn", "speech", f"nothing can be transcribed here: {error.message}")
+    finally:
+        engines.close()
+    if can.reason is not None:
+        return Check("warn", "speech", f"nothing can be transcribed here: {can.reason}")
+    installed = ", ".join(each.name for each in can.models if each.installed)
+    what = installed or "no model yet; 'rushes models pull whisper-base' fetches one"
+    return Check("ok", "speech", f"{can.provider} on {can.device}: {what}")
 
 
 def _check_tools(settings: config.Settings) -> Check:

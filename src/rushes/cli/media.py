@@ -141,6 +141,48 @@ def retranscode(
 
 
 @app.command
+def retranscribe(
+    id: Id,
+    /,
+    *,
+    model: Annotated[str | None, cyclopts.Parameter(help="Of the speech engine.")] = None,
+    language: Annotated[str | None, cyclopts.Parameter(help="Such as en; else detected.")] = None,
+    speakers: Annotated[int | None, cyclopts.Parameter(help="How many there are.")] = None,
+    diarize: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell speakers apart.")] = False,
+    translate: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Into English.")] = False,
+    json: output.Json = False,
+) -> None:
+    """Listen to it again; one that is running is canceled."""
+    body = {
+        "model": model,
+        "language": language,
+        "speakers": speakers,
+        "diarize": diarize or None,
+        "task": "translate" if translate else None,
+    }
+    _order(id, "retranscribe", body, json)
+
+
+@app.command
+def transcript(
+    id: Id,
+    /,
+    *,
+    format: Annotated[
+        Literal["txt", "srt", "vtt", "json"],
+        cyclopts.Parameter(name=["--format", "-f"], help="What to print."),
+    ] = "txt",
+    json: output.Json = False,
+) -> None:
+    """Print what is said in it."""
+    with client.connect() as api:
+        answer = api.send(
+            "GET", f"/media/{id}/transcript", params={"format": "json" if json else format}
+        )
+    print(answer.text.rstrip("\n"))
+
+
+@app.command
 def trim(
     id: Id,
     /,

@@ -34,10 +34,10 @@ class Meter(Protocol):
 
 
 @contextmanager
-def bytes_sent() -> Iterator[Meter]:
+def bytes_sent(verb: str = "sending") -> Iterator[Meter]:
     """Totals are bytes; tells speed and time left."""
     if not sys.stderr.isatty():
-        yield _Lines(of_bytes=True)
+        yield _Lines(verb)
         return
     from rich import progress
 
@@ -56,7 +56,7 @@ def bytes_sent() -> Iterator[Meter]:
 def work_done() -> Iterator[Meter]:
     """Totals are 1; tells the stage."""
     if not sys.stderr.isatty():
-        yield _Lines(of_bytes=False)
+        yield _Lines()
         return
     from rich import progress
 
@@ -126,12 +126,13 @@ class _Bar:
 
 
 class _Lines:
-    def __init__(self, *, of_bytes: bool) -> None:
-        self._of_bytes = of_bytes
+    def __init__(self, verb: str = "") -> None:
+        """With a verb, totals are bytes."""
+        self._verb = verb
 
     def task(self, name: str, total: float) -> Task:
         line = _Line(name, total)
-        line.say(f"sending {output.size(total)}" if self._of_bytes else "waiting")
+        line.say(f"{self._verb} {output.size(total)}" if self._verb else "waiting")
         return line
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,9 @@ from rushes.cli import FAILED, INTERRUPTED, output
 
 if TYPE_CHECKING:
     from rushes.cli.meter import Task
+    from rushes.engines.registry import Registry
     from rushes.protocol import Progress
+    from rushes.worker.folder import Folder
 
 Files = Annotated[Path, cyclopts.Parameter(name="FILE", help="Videos or sound files.")]
 Out = Annotated[
@@ -27,6 +29,12 @@ Qualities = Annotated[
     str | None, cyclopts.Parameter(help="Only these, such as 720p,360p; else all that fit.")
 ]
 Preset = Annotated[str | None, cyclopts.Parameter(help="Of the encoder: ultrafast to slower.")]
+Transcribe = Annotated[
+    bool, cyclopts.Parameter(help="Also write down what is said: transcript and captions.")
+]
+Model = Annotated[str | None, cyclopts.Parameter(help="For that, as 'rushes models ls' names it.")]
+Language = Annotated[str | None, cyclopts.Parameter(help="That is spoken; else it is detected.")]
+Diarize = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell speakers apart.")]
 Again = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Make anew what is there already.")]
 
 DEFAULT_OUT = Path("rushes-out")
@@ -46,6 +54,7 @@ class Result:
     renditions: list[str] = field(default_factory=list)
     seconds: float = 0.0
     size_bytes: int = 0
+    words: int | None = None
     warnings: list[str] = field(default_factory=list)
     error: str | None = None
 
@@ -55,15 +64,22 @@ def run(
     out: Out = None,
     qualities: Qualities = None,
     preset: Preset = None,
+    transcribe: Transcribe = True,
+    model: Model = None,
+    language: Language = None,
+    diarize: Diarize = False,
     again: Again = False,
     json: output.Json = False,
 ) -> int:
-    """Make files streamable. Stopped half way, the same command goes on where it was."""
+    """Make files streamable and captioned. Run again after a stop, it goes on where it was."""
     sources = _checked(files)
     args: dict[str, Any] = {"settings": {**ALONE, **({"preset": preset} if preset else {})}}
     if qualities:
         args["qualities"] = [each.strip() for each in qualities.split(",") if each.strip()]
     _check_wishes(args)
+    if transcribe:
+        speech = {"model": model, "language": language, "diarize": diarize or None}
+        args["speech"] = {name: value for name, value in speech.items() if value is not None}
     targets = _targets(sources, out or DEFAULT_OUT)
     results: list[Result] = []
     try:
@@ -116,21 +132,28 @@ def _process_all(
 ) -> None:
     from rushes import config
     from rushes.cli import meter
+    from rushes.engines.registry import Registry, options
     from rushes.tools import programs
 
     settings = config.load()
     programs.use(ffmpeg=settings.ffmpeg, ffprobe=settings.ffprobe)
-    with meter.work_done() as bars:
-        tasks = [bars.task(source.name, 1.0) for source in sources]
-        for source, target, task in zip(sources, targets, tasks, strict=True):
-            began = time.monotonic()
-            result = _process(source, target, args, again, task)
-            result.seconds = round(time.monotonic() - began, 1)
-            results.append(result)
-            task.end()
+    engines = Registry(options(settings))
+    try:
+        with meter.work_done() as bars:
+            tasks = [bars.task(source.name, 1.0) for source in sources]
+            for source, target, task in zip(sources, targets, tasks, strict=True):
+                began = time.monotonic()
+                result = _process(source, target, args, again, task, engines)
+                result.seconds = round(time.monotonic() - began, 1)
+                results.append(result)
+                task.end()
+    finally:
+        engines.close()
 
 
-def _process(source: Path, target: Path, args: dict[str, Any], again: bool, task: Task) -> Result:
+def _process(
+    source: Path, target: Path, args: dict[str, Any], again: bool, task: Task, engines: Registry
+) -> Result:
     from rushes.handlers.transcode import transcode
     from rushes.worker.context import JobContext
     from rushes.worker.folder import ABOUT, MEMORY, Folder
@@ -167,7 +190,8 @@ def _process(source: Path, target: Path, args: dict[str, Any], again: bool, task
     )
     try:
         made = transcode(job)
-        folder.finish(list(job.manifest or {}))
+        spoken = _speech(folder, args["speech"], engines, report) if "speech" in args else None
+        folder.finish([*(job.manifest or {}), *((spoken and spoken.names) or ())])
     except errors.JobOutcome as error:
         result.status, result.error = "failed", error.message
         folder.forget_if_empty()
@@ -176,9 +200,55 @@ def _process(source: Path, target: Path, args: dict[str, Any], again: bool, task
         job.close()
     result.duration = made["duration"]
     result.renditions = made["renditions"]
-    result.warnings = made["warnings"]
+    result.warnings = made["warnings"] + (spoken.warnings if spoken else [])
+    result.words = spoken.words if spoken else None
     result.size_bytes = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return result
+
+
+@dataclass(slots=True)
+class Spoken:
+    """What came of listening: files, and what people should know."""
+
+    names: list[str] = field(default_factory=list)
+    words: int | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def _speech(
+    folder: Folder, args: dict[str, Any], engines: Registry, report: Callable[[Progress], None]
+) -> Spoken:
+    """Transcript and captions beside what was made. Without an engine there are none, and that is
+    no reason to fail."""
+    from rushes.engines.engine import EngineUnavailable, ModelUnavailable
+    from rushes.handlers.transcribe import transcribe
+    from rushes.tools import playlist
+    from rushes.transcripts import captions, passages
+    from rushes.worker.context import JobContext
+    from rushes.worker.folder import MEMORY
+
+    assignment = folder.assignment("transcribe", args)
+    root = folder.target / MEMORY
+    job = JobContext(assignment, report, coordinator=folder, scratch_root=root)
+    try:
+        result = transcribe(job, engines)
+    except (EngineUnavailable, ModelUnavailable) as error:
+        return Spoken(warnings=[f"not transcribed: {error.message}"])
+    finally:
+        job.close()
+    contents = folder.passages(assignment.claim)
+    heard = passages.made_of(contents, passages.engine_of(result))
+    master = (folder.target / playlist.MASTER).read_text()
+    made = {
+        "transcript.json": captions.render(heard, "json"),
+        "captions.vtt": captions.vtt(heard, hls=True),
+        "captions.m3u8": playlist.captions("captions.vtt", result["duration"]),
+        playlist.MASTER: playlist.with_captions(master, "captions.m3u8", heard.language),
+    }
+    for name, text in made.items() if heard.text else ():
+        folder.put_artifact(assignment.claim, name, text.encode())
+    names = [*made] if heard.text else []
+    return Spoken(names=names, words=len(heard.text.split()), warnings=result["warnings"])
 
 
 def _stage(progress: Progress) -> str:
@@ -186,7 +256,7 @@ def _stage(progress: Progress) -> str:
     words = [str(progress.stage or "").replace("_", " ")]
     if detail.get("speed"):
         words.append(f"{detail['speed']:.1f}×")
-    if progress.stage == "transcode" and detail.get("eta_seconds") is not None:
+    if progress.stage in ("transcode", "transcribing") and detail.get("eta_seconds") is not None:
         words.append(f"{detail['eta_seconds']:.0f} s left")
     return " · ".join(words)
 
@@ -200,6 +270,8 @@ def _print(results: Sequence[Result], json: bool) -> None:
         if each.status == "ready":
             speed = each.duration / each.seconds if each.seconds and each.duration else 0.0
             made = ", ".join(each.renditions)
+            if each.words:
+                made += f", {each.words} words"
             size = output.size(each.size_bytes)
             took = f"{each.seconds:.1f} s, {speed:.1f}× real time"
             print(f"{name}: {made} in {took}; {size} in {each.folder}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rushes.worker.loop import Handler, Worker
 
+SPEECH = "transcribe"
 KEY_FILE = "worker.key"
 # A handler that listens has ended by then; what others still hold is given back over their heads.
 STOP_SECONDS = 0.7
@@ -59,14 +60,23 @@ def run(
     """Work for a server until Ctrl-C or SIGTERM; what is in hand is then given back at once."""
     settings = config.load()
     from rushes import handlers as registered
+    from rushes.engines.registry import Registry, options
     from rushes.tools import programs
 
     programs.use(ffmpeg=settings.ffmpeg, ffprobe=settings.ffprobe)
     modules = settings.handlers if handlers is None else handlers
     keep = settings.keep_completed_qualities
-    table = _chosen(registered.table(modules, keep_completed_qualities=keep), kinds)
+    engines = Registry(options(settings))
+    known = registered.table(modules, keep_completed_qualities=keep, engines=engines)
+    table = _chosen(known, kinds)
+    reason = engines.why_not() if SPEECH in table else None
+    if reason and kinds:
+        raise errors.Invalid(f"nothing can be transcribed here: {reason}")
     access = _Access.find(settings, server, key, join, name)
-    _work(settings, access, table, capability or [])
+    try:
+        _work(settings, access, table, capability or [], reason)
+    finally:
+        engines.close()
 
 
 class _Access(msgspec.Struct, frozen=True):
@@ -153,12 +163,19 @@ def _work(
     access: _Access,
     table: Mapping[str, Handler],
     capabilities: list[str],
+    no_speech: str | None,
 ) -> None:
+    """`no_speech`: why nothing can be transcribed here. Then that is not offered, as a job that
+    fails for this reason might succeed elsewhere."""
     from rushes import logs, protocol
     from rushes.worker import capabilities as offers
     from rushes.worker.loop import Worker
     from rushes.worker.remote import Remote
 
+    logs.configure(settings.log_format)
+    if no_speech:
+        _log().warning("nothing is transcribed here: %s", no_speech)
+        table = {kind: handler for kind, handler in table.items() if kind != SPEECH}
     hello = protocol.Hello(
         kinds=sorted(table),
         capabilities=offers.proved(capabilities),
@@ -171,7 +188,6 @@ def _work(
         heartbeat_seconds=settings.heartbeat_interval,
         scratch_root=settings.data_dir / "scratch",
     )
-    logs.configure(settings.log_format)
     _log().info("working for %s: %s", access.server, ", ".join(sorted(table)))
     _run_until_asked_to_leave(worker)
     _log().info("left")

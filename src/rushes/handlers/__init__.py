@@ -13,6 +13,8 @@ from importlib import metadata
 from typing import Any
 
 from rushes import errors
+from rushes.engines.engine import EngineUnavailable
+from rushes.engines.registry import Registry
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler
 
@@ -34,12 +36,22 @@ def _span(job: JobContext) -> Any:
     return transcode.span(job)
 
 
+def _transcribe(job: JobContext, engines: Registry | None = None) -> Any:
+    from rushes.handlers import transcribe
+
+    if engines is None:
+        raise EngineUnavailable("this worker has no speech engine")
+    return transcribe.transcribe(job, engines)
+
+
 _VERSION = Handler(_transcode, STALL_SECONDS)
+_SPEECH = Handler(_transcribe, STALL_SECONDS)
 BUILT_IN: dict[str, Handler] = {
     "transcode": _VERSION,
     "trim": _VERSION,
     "composite": _VERSION,
     "span": Handler(_span, STALL_SECONDS),
+    "transcribe": _SPEECH,
 }
 # Those that make a version, when they are not to go on with what was finished before.
 ANEW = Handler(partial(_transcode, keep=False), STALL_SECONDS)
@@ -48,9 +60,16 @@ ANEW_KINDS = {kind for kind, handler in BUILT_IN.items() if handler is _VERSION}
 Run = Callable[[JobContext], Any]
 
 
-def table(modules: str = "", *, keep_completed_qualities: bool = True) -> dict[str, Handler]:
+def table(
+    modules: str = "",
+    *,
+    keep_completed_qualities: bool = True,
+    engines: Registry | None = None,
+) -> dict[str, Handler]:
     """Everything this process can run. A kind that is claimed twice stops the start."""
     found = dict(BUILT_IN)
+    for kind in [kind for kind, handler in found.items() if handler is _SPEECH]:
+        found[kind] = Handler(partial(_transcribe, engines=engines), STALL_SECONDS)
     if not keep_completed_qualities:
         found |= dict.fromkeys(BUILT_IN.keys() & ANEW_KINDS, ANEW)
     for entry in metadata.entry_points(group=ENTRY_POINTS):

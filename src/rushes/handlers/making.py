@@ -192,13 +192,13 @@ def in_timeline(timeline: Timeline, margin_seconds: float = 0.0) -> Place:
 
 
 @contextmanager
-def explained(desk: Desk, what: str) -> Iterator[None]:
+def explained(job: JobContext, what: str) -> Iterator[None]:
     """What a tool said goes to the job's log, made safe; the failure gets a sentence."""
     try:
         yield
     except process.ToolFailed as error:
         for line in error.lines:
-            desk.job.log(sanitize.line(line))
+            job.log(sanitize.line(line))
         error.message = f"{what} {error.message}"
         if any("No space left" in line or "ENOSPC" in line for line in error.lines):
             raise errors.RetryLater("the disk is full", code="disk_full") from error

@@ -120,7 +120,7 @@ class Picture:
         argv = ffmpeg.copy_picture(
             programs.ffmpeg(), self._source.path, self._video.index, self._source.zero
         )
-        with explained(self._desk, "copying the source"):
+        with explained(self._desk.job, "copying the source"):
             with process.Running(argv, [track.feed], limits=LIMITS) as running:
                 running.wait(aside.watch)
             track.finish()
@@ -310,7 +310,7 @@ class Picture:
         def reached(at: float) -> None:
             board.reached(before + max(0.0, at - begin_at))
 
-        with explained(desk, "encoding the picture"):
+        with explained(desk.job, "encoding the picture"):
             complaints = run_tracks(desk, command, tracks, watch=watch, progress=reached)
         for line in complaints:
             self.damaged = True

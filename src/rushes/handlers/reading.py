@@ -90,7 +90,7 @@ class Source:
         limits = replace(LIMITS, file_bytes=(10 if again else 2) * size + SLACK_BYTES)
         argv = ffmpeg.normalize(programs.ffmpeg(), self.path, target, again=again)
         try:
-            with explained(self._desk, "putting the source in order"):
+            with explained(self._desk.job, "putting the source in order"):
                 process.run(argv, limits=limits, watch=self._desk.board.watch)
         except process.ToolFailed as error:
             if not error.gave_up:
@@ -112,7 +112,7 @@ class Source:
     def _read(self, path: Path) -> Packets:
         argv = ffmpeg.packets(programs.ffprobe(), path, self.video.index)
         try:
-            with explained(self._desk, "reading the source"):
+            with explained(self._desk.job, "reading the source"):
                 said = process.run(argv, limits=INDEX, watch=self._desk.board.watch)
         except process.ToolFailed as error:
             if not error.gave_up:

@@ -213,7 +213,7 @@ def _make(
     tracks = [Track(desk, name) for name in names if not desk.is_finished(name)]
     if tracks:
         try:
-            with explained(desk, "encoding the sound"):
+            with explained(desk.job, "encoding the sound"):
                 run_tracks(desk, command, tracks, watch=watch, progress=progress)
         except process.ToolFailed:
             if desk.job.attempt < desk.job.max_attempts:

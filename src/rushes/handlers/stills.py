@@ -28,19 +28,26 @@ WAVE_RATE = 8_000
 WAVE_POINTS = 2_000
 
 
-def thumbnail(desk: Desk, source: Path, video: VideoStream, start: float, seconds: float) -> None:
+def thumbnail(
+    desk: Desk,
+    source: Path,
+    video: VideoStream,
+    start: float,
+    seconds: float,
+    watch: process.Watch,
+) -> None:
     """A lively frame, near the beginning if there is one. Never a reason to fail."""
     times = [start + share * seconds for share in CANDIDATES]
     try:
-        best = _liveliest(desk, source, video, times)
+        best = _liveliest(source, video, times, watch)
         size = fitted(video.shown, 720)
         argv = ffmpeg.picture_at(programs.ffmpeg(), source, video.index, best, size, hdr=video.hdr)
-        picture = process.run(argv, limits=LIMITS, watch=desk.board.watch)
+        picture = process.run(argv, limits=LIMITS, watch=watch)
         if not picture:
             argv = ffmpeg.picture_at(
                 programs.ffmpeg(), source, video.index, 0.0, size, hdr=video.hdr
             )
-            picture = process.run(argv, limits=LIMITS, watch=desk.board.watch)
+            picture = process.run(argv, limits=LIMITS, watch=watch)
     except process.ToolFailed:
         picture = b""
     if picture:
@@ -49,11 +56,13 @@ def thumbnail(desk: Desk, source: Path, video: VideoStream, start: float, second
         desk.job.log("no picture could be taken for the thumbnail")
 
 
-def _liveliest(desk: Desk, source: Path, video: VideoStream, times: Sequence[float]) -> float:
+def _liveliest(
+    source: Path, video: VideoStream, times: Sequence[float], watch: process.Watch
+) -> float:
     scores: list[tuple[float, float]] = []
     commands = ffmpeg.small_frames(programs.ffmpeg(), source, video.index, times, SIDE)
     for time, argv in zip(times, commands, strict=True):
-        grey = process.run(argv, limits=LIMITS, watch=desk.board.watch)
+        grey = process.run(argv, limits=LIMITS, watch=watch)
         score = liveliness(grey)
         if score >= LIVELY:
             return time
@@ -89,7 +98,7 @@ def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline)
             count=count,
             keys_only=skipping,
         )
-        with suppress(process.ToolFailed), explained(desk, "making the storyboard"):
+        with suppress(process.ToolFailed), explained(desk.job, "making the storyboard"):
             process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)
             break
     else:
@@ -142,7 +151,7 @@ def waveform(desk: Desk, source: Path, probe: Probe, seconds: float) -> None:
     index = probe.audios[0].index
     part = {"start": desk.begin, "seconds": seconds}
     argv = ffmpeg.samples(programs.ffmpeg(), source, index, WAVE_RATE, **part)
-    with explained(desk, "reading the sound"):
+    with explained(desk.job, "reading the sound"):
         running = process.Running(argv, [wave.feed], limits=LONG)
         with running:
             running.wait(desk.board.watch)

@@ -8,6 +8,7 @@ finished segment is where it stays, so whoever goes on after a crash makes only 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from rushes.handlers.board import Row
 from rushes.handlers.making import Aside, Desk, Differs
 from rushes.handlers.picture import ORIGINAL, Picture
 from rushes.handlers.reading import Source
-from rushes.tools import ffmpeg, playlist
+from rushes.tools import ffmpeg, playlist, process
 from rushes.tools.probe import refused
 from rushes.tools.timeline import Timeline
 from rushes.worker.context import JobContext
@@ -94,22 +95,44 @@ class OutOfOrder(Exception):
 def _pictures(desk: Desk, source: Source) -> dict[str, Any]:
     board = desk.board
     picture = Picture(desk, source)
+    encoded = threading.Event()
     with Aside(desk.job) as aside:
         picture.start_copy(aside)
         sound.start(desk, aside, source)
         board.step("thumbnail")
-        length = source.found.duration or 0.0
-        if "thumbnail.jpg" not in desk.shelf.files:
-            begin, end = desk.begin, desk.edit.get("end") or length
-            stills.thumbnail(desk, source.path, source.video, begin, max(0.0, end - begin))
+        # What nobody can watch yet comes first: then the picture of it waits for its beginning.
+        is_playable = ORIGINAL in board.pictures
+        if is_playable:
+            _thumbnail(desk, source, board.watch)
+        else:
+            aside.start(lambda: _thumbnail_later(desk, source, aside, encoded))
         if source.index():
             raise OutOfOrder
         board.step("transcode")
-        times = picture.encode(aside)
+        try:
+            times = picture.encode(aside)
+        except errors.Divided:
+            _thumbnail(desk, source, board.watch)
+            raise
+        encoded.set()
         aside.join(board.watch)
     for each in picture.made:
         desk.finish(each.name)
     return _finish(desk, source, picture, times)
+
+
+def _thumbnail(desk: Desk, source: Source, watch: process.Watch) -> None:
+    if "thumbnail.jpg" not in desk.shelf.files:
+        begin, end = desk.begin, desk.edit.get("end") or source.found.duration or 0.0
+        stills.thumbnail(desk, source.path, source.video, begin, max(0.0, end - begin), watch)
+
+
+def _thumbnail_later(desk: Desk, source: Source, aside: Aside, encoded: threading.Event) -> None:
+    names = [f"{name}/{playlist.segment_name(0)}" for name in desk.board.pictures]
+    while not encoded.is_set() and not any(name in desk.shelf.files for name in names):
+        aside.watch()
+        desk.job.wait(0.1)
+    _thumbnail(desk, source, aside.watch)
 
 
 def _finish(desk: Desk, source: Source, picture: Picture, times: Timeline) -> dict[str, Any]:

@@ -58,6 +58,24 @@ def decode(text: str | None) -> Edit:
         return NOTHING
 
 
+def read(value: Any) -> Edit:
+    """From the arguments of a job."""
+    try:
+        return msgspec.convert(value, Edit) if value else NOTHING
+    except msgspec.ValidationError:
+        return NOTHING
+
+
+def same_sound(one: Edit, other: Edit) -> bool:
+    """Whether the same is heard, apart from where it begins and ends."""
+
+    def heard(edit: Edit) -> tuple[str, str] | None:
+        overlay = edit.overlay
+        return (overlay.media_id, overlay.sound) if overlay and overlay.sound != "main" else None
+
+    return heard(one) == heard(other)
+
+
 def encode(edit: Edit) -> dict[str, Any]:
     """As the arguments of a job carry it; empty when nothing is changed."""
     made: dict[str, Any] = {} if edit == NOTHING else msgspec.to_builtins(edit)

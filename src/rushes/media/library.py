@@ -9,13 +9,17 @@ from typing import Any
 
 from rushes import errors, ids
 from rushes.db.database import Tx
-from rushes.jobs import lifecycle, part_store
+from rushes.jobs import lifecycle, part_store, passage_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import Job, State, decode, encode
 from rushes.jobs.queue import Queue
+from rushes.media import edit as edits
 from rushes.media import media, orders, pipeline, store
+from rushes.media.edit import Edit
 from rushes.media.media import Media, NewMedia
 from rushes.protocol import Claim
+from rushes.transcripts import archive, search
+from rushes.transcripts.archive import Prepared
 
 LONGEST_SECONDS = 1e9
 
@@ -24,6 +28,7 @@ def add(tx: Tx, queue: Queue, new: NewMedia) -> str:
     """The media, its first jobs and the events of both, in the caller's transaction."""
     media_id = ids.new("med")
     store.insert(tx, media_id, new, media.slug_of(new.title, media_id))
+    search.keep_title(tx, media_id, new.user_id, new.title)
     queue.enqueue_many(tx, orders.first_jobs(tx, media_id, new.user_id, new.options))
     return media_id
 
@@ -36,9 +41,16 @@ def found(tx: Tx, media_id: str, user_id: str | None) -> Media:
     return item
 
 
+def rename(tx: Tx, item: Media, title: str) -> None:
+    """Found by its new title from now on."""
+    store.rename(tx, item.id, title)
+    search.keep_title(tx, item.id, item.user_id, title)
+
+
 def delete(tx: Tx, queue: Queue, media_id: str) -> None:
     """Cancel its work and unpublish it in one transaction; deleting twice is harmless."""
     if store.mark_deleted(tx, media_id):
+        archive.forget(tx, media_id)
         queue.cancel_many(tx, jobs.live_jobs_of_media(tx, media_id))
 
 
@@ -82,10 +94,17 @@ class Completed:
 
 
 def complete(
-    tx: Tx, queue: Queue, claim: Claim, result: Any = None, *, files: int | None = None
+    tx: Tx,
+    queue: Queue,
+    claim: Claim,
+    result: Any = None,
+    *,
+    files: int | None = None,
+    heard: Prepared | None = None,
 ) -> Completed:
     """Complete the job and publish what it built: both, or neither. Call it in `Database.begin`.
-    `files`: so many of the claim were found to be right, and there must not be any others."""
+    `files`: so many of the claim were found to be right, and there must not be any others.
+    `heard`: the transcript that the job has made."""
     # First, as deleting does: otherwise the two lock each other out and one has to start again.
     store.lock_media_of_job(tx, claim.job_id)
     part_store.lock_whole(tx, claim.job_id)
@@ -93,6 +112,7 @@ def complete(
         return Completed(queue.complete(tx, claim, result))
     job = jobs.get(tx, claim.job_id)
     assert job is not None
+    before = _edit(tx, job)
     left_out: Sequence[str] = ()
     if job.division is not None:
         version = store.building_version(tx, job.parent_id or "")
@@ -102,14 +122,35 @@ def complete(
         _check_files(tx, version_id, claim, files)
         if version_id is not None:
             _note_facts(tx, job)
-    orders.follow_up(tx, queue, job)
+    if heard is not None and job.media_id is not None:
+        archive.add(tx, media_id=job.media_id, user_id=job.user_id, job_id=job.id, transcript=heard)
+        passage_store.forget(tx, [job.id])
+        _note_length(tx, job)
+    orders.follow_up(tx, queue, job, before)
     return Completed(State.COMPLETED, left_out)
+
+
+def _edit(tx: Tx, job: Job) -> Edit:
+    """Of the version that a new one takes the place of."""
+    if job.media_id is None or job.kind not in pipeline.MAKES_VERSION:
+        return edits.NOTHING
+    item = store.get(tx, job.media_id)
+    return item.edit if item else edits.NOTHING
 
 
 def _check_files(tx: Tx, version_id: str | None, claim: Claim, files: int | None) -> None:
     there = store.count(tx, version_id, claim.claim_id) if version_id else 0
     if files is not None and there != files:
         raise errors.ManifestMismatch("the files have changed since they were looked at")
+
+
+def _note_length(tx: Tx, job: Job) -> None:
+    """Of a media that is only listened to, or has yet to be encoded."""
+    assert job.media_id is not None
+    item = store.get(tx, job.media_id)
+    found = job.result if isinstance(job.result, Mapping) else {}
+    if item is not None and item.duration is None and (seconds := _seconds(found.get("duration"))):
+        store.set_facts(tx, job.media_id, kind=None, duration=seconds)
 
 
 def _note_facts(tx: Tx, job: Job) -> None:

@@ -55,12 +55,14 @@ class TranscriptStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the uploader asked for."""
+    """What the uploader asked for; `speech` is what else a transcription may be told."""
 
     profile: str | None = None
+    transcode: bool = True
     transcribe: bool = True
     language: str | None = None
     diarize: bool | None = None
+    speech: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,14 @@ from rushes.db.database import Tx
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
 from rushes.jobs import store as job_store
-from rushes.jobs.job import Job, NewJob
+from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import pipeline, profile_store, profiles, store
+from rushes.media import order_store, pipeline, profiles, store
 from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, Options
 from rushes.tools import profile as profile_tools
+from rushes.transcripts import archive
 
 
 def first_jobs(tx: Tx, media_id: str, user_id: str, options: Options) -> list[NewJob]:
@@ -87,12 +88,18 @@ def retry(tx: Tx, queue: Queue, job_id: str) -> str:
     """Do again what has failed; with what people have cut and laid over since."""
     old = job_store.get(tx, job_id)
     item = store.get(tx, old.media_id) if old and old.media_id else None
-    args = None
-    if old is not None and item is not None and old.kind == pipeline.TRANSCODE:
-        args = {name: value for name, value in old.args.items() if name != "edit"}
-        if item.edit != edits.NOTHING:
-            args["edit"] = edits.encode(item.edit)
-    return queue.retry(tx, job_id, args).id
+    if old is None or item is None:
+        return queue.retry(tx, job_id).id
+    if old.kind == pipeline.TRANSCRIBE and old.state in jobs.TERMINAL:
+        return _listen_again(tx, queue, item, old)
+    if old.kind == pipeline.TRANSCODE:
+        return queue.retry(tx, job_id, _with_edit(old.args, item.edit)).id
+    return queue.retry(tx, job_id).id
+
+
+def _with_edit(args: Mapping[str, Any], edit: Edit) -> dict[str, Any]:
+    others = {name: value for name, value in args.items() if name != "edit"}
+    return others if edit == edits.NOTHING else {**others, "edit": edits.encode(edit)}
 
 
 def _make(
@@ -129,7 +136,7 @@ def _check_same(live: Job | None, new: NewJob) -> None:
 
 def _last_profile(tx: Tx, media_id: str) -> profiles.Named:
     """The one this media was made with, if it is still there."""
-    text = profile_store.last_args(tx, media_id, pipeline.MAKES_VERSION)
+    text = order_store.last_args(tx, media_id, pipeline.MAKES_VERSION)
     name = jobs.decode(text).get("profile") if text else None
     before = profiles.get(tx, name) if isinstance(name, str) else None
     return before or profiles.resolve(tx, None)
@@ -151,26 +158,89 @@ def _known(named: profiles.Named, qualities: Sequence[str] | None) -> list[str] 
 # Transcripts
 
 
-def transcribe(tx: Tx, queue: Queue, item: Media, wishes: Mapping[str, Any]) -> str:
-    """One that waits or runs already is answered instead."""
-    for live in _live_transcriptions(tx, item.id):
-        if live.cancel_requested_at is None:
-            return live.id
-    args = {**wishes, "edit": edits.encode(item.edit) or None}
-    return queue.enqueue(tx, pipeline.transcribe(item.id, item.user_id, args)).id
+def transcribe(
+    tx: Tx, queue: Queue, item: Media, wishes: Mapping[str, Any], *, anew: bool = False
+) -> str:
+    """The same that waits or runs already is answered instead; another wish takes its place, and
+    so does the same one `anew` if it is running: there are never two. Anew without any wish means
+    as the last time."""
+    item = _locked(tx, item)
+    if item.source_key is None:
+        raise errors.WrongState("this media has no source to listen to")
+    given = {name: value for name, value in wishes.items() if value is not None}
+    if anew and not given:
+        given = _last_wishes(tx, item.id)
+    args = {**given, "edit": edits.encode(item.edit) or None}
+    new = pipeline.transcribe(item.id, item.user_id, args)
+    if same := _make_room(tx, queue, item.id, new.args, anew=anew):
+        return same
+    return queue.enqueue(tx, replace(new, dedupe_key=_free_key(tx, item.id))).id
 
 
-def follow_up(tx: Tx, queue: Queue, done: Job) -> None:
+def _listen_again(tx: Tx, queue: Queue, item: Media, old: Job) -> str:
+    """As `transcribe`, with the wishes of a job that has ended, and what it has heard already."""
+    item = _locked(tx, item)
+    args = _with_edit(old.args, item.edit)
+    if same := _make_room(tx, queue, item.id, args):
+        return same
+    return queue.retry(tx, old.id, args, dedupe_key=_free_key(tx, item.id)).id
+
+
+def _locked(tx: Tx, item: Media) -> Media:
+    """As it is now, and stays while this is decided."""
+    order_store.lock(tx, item.id)
+    found = store.get(tx, item.id)
+    if found is None:
+        raise errors.NotFound(f"no media {item.id}")
+    return found
+
+
+def _make_room(
+    tx: Tx, queue: Queue, media_id: str, args: Mapping[str, Any], *, anew: bool = False
+) -> str | None:
+    """The job that is the same and need not be asked for again; else the others are canceled."""
+    live = [each for each in _live_transcriptions(tx, media_id) if not each.cancel_requested_at]
+    for each in live:
+        same = jobs.encode(each.args) == jobs.encode(dict(args))
+        if same and not (anew and each.state is State.PROCESSING):
+            return each.id
+    if live:
+        queue.cancel_many(tx, [each.id for each in live])
+    return None
+
+
+def _free_key(tx: Tx, media_id: str) -> str:
+    """One that is being canceled still holds its key until its worker has stopped."""
+    before = _live_transcriptions(tx, media_id)
+    return pipeline.transcribe_key(media_id, before[-1].id if before else None)
+
+
+def follow_up(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
     """What a job that has just completed leads to: other sound is transcribed again, by the same
-    wishes. In the transaction that publishes the new version, so this is also the place where the
-    transcript of the old sound is to be dropped."""
+    wishes. In the transaction that publishes the new version; `before` is the edit of the old."""
     if done.media_id is None or not pipeline.renews_transcript(done.kind, done.args):
         return
+    _fit_transcript(tx, done, before)
     queue.cancel_many(tx, [each.id for each in _live_transcriptions(tx, done.media_id)])
-    text = profile_store.last_args(tx, done.media_id, [pipeline.TRANSCRIBE])
-    wishes = jobs.decode(text) if text else {}
-    args = {**wishes, "edit": done.args.get("edit") or None}
+    args = {**_last_wishes(tx, done.media_id), "edit": done.args.get("edit") or None}
     queue.enqueue(tx, pipeline.transcribe(done.media_id, done.user_id, args, of=done.id))
+
+
+def _last_wishes(tx: Tx, media_id: str) -> dict[str, Any]:
+    text = order_store.last_args(tx, media_id, [pipeline.TRANSCRIBE])
+    return jobs.decode(text) if text else {}
+
+
+def _fit_transcript(tx: Tx, done: Job, before: Edit) -> None:
+    """Until the new one is there, people read the old one at its new times, if it still fits."""
+    assert done.media_id is not None
+    after = edits.read(done.args.get("edit"))
+    if done.kind != pipeline.TRANSCODE and edits.same_sound(before, after):
+        shift = before.start - after.start
+        end = None if after.end is None else after.end - after.start
+        archive.replace_cut(tx, done.media_id, shift=shift, end=end)
+    else:
+        archive.drop(tx, done.media_id)
 
 
 def _live_transcriptions(tx: Tx, media_id: str) -> list[Job]:

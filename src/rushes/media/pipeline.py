@@ -28,9 +28,9 @@ def first_jobs(
 ) -> list[NewJob]:
     """Encoding and transcription need only the source, so neither waits for the other."""
     args = {"profile": profile, "settings": settings}
-    jobs = [version(TRANSCODE, media_id, user_id, args)]
+    jobs = [version(TRANSCODE, media_id, user_id, args)] if options.transcode else []
     if options.transcribe:
-        wishes = {"language": options.language, "diarize": options.diarize}
+        wishes = {"language": options.language, "diarize": options.diarize, **options.speech}
         jobs.append(transcribe(media_id, user_id, wishes))
     return jobs
 
@@ -47,9 +47,13 @@ def transcribe(
     media_id: str, user_id: str, args: Mapping[str, Any], *, of: str | None = None
 ) -> NewJob:
     """At most one is under way for a media; `of` tells a new sound from the one before, which may
-    still be listened to."""
-    key = f"{TRANSCRIBE}:{media_id}" + (f":{of}" if of else "")
-    return _on_media(TRANSCRIBE, media_id, user_id, args, key)
+    still be listened to. A worker with a graphics card is preferred."""
+    key = transcribe_key(media_id, of)
+    return _on_media(TRANSCRIBE, media_id, user_id, args, key, ("gpu?",))
+
+
+def transcribe_key(media_id: str, of: str | None = None) -> str:
+    return f"{TRANSCRIBE}:{media_id}" + (f":{of}" if of else "")
 
 
 def _on_media(

@@ -8,7 +8,7 @@ from typing import Any
 from rushes.db.database import Tx
 from rushes.jobs.job import decode
 from rushes.media.growing import Building
-from rushes.media.pipeline import BESIDE
+from rushes.media.pipeline import BESIDE, TRANSCRIBE
 
 Row = dict[str, Any]
 
@@ -56,11 +56,14 @@ def in_folder(tx: Tx, version_id: str, folder: str) -> list[Row]:
 
 
 def failures(tx: Tx, media_ids: Sequence[str]) -> dict[str, str]:
-    """Why each of these media has failed, in words; by the latest job that did."""
+    """Why each of these media has failed, in words; by the latest job that did. Speech is the
+    reason only of those that are merely listened to."""
     rows = tx.all(
         "SELECT media_id, kind, error_code, last_error FROM jobs"
-        f" WHERE state IN ('failed','canceled') AND kind NOT IN ({_BESIDE})"
-        " AND media_id IN ({given:media_id text}) ORDER BY id",
+        f" WHERE state IN ('failed','canceled') AND (kind NOT IN ({_BESIDE}) OR kind = :speech)"
+        " AND media_id IN ({given:media_id text})"
+        " ORDER BY CASE WHEN kind = :speech THEN 0 ELSE 1 END, id",
+        speech=TRANSCRIBE,
         given=[{"media_id": id} for id in media_ids],
     )
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rushes.db.database import Tx
@@ -43,14 +42,3 @@ def upsert(tx: Tx, name: str, settings: str) -> Row:
 
 def delete(tx: Tx, name: str) -> bool:
     return tx.one("DELETE FROM profiles WHERE name = :name RETURNING name", name=name) is not None
-
-
-def last_args(tx: Tx, media_id: str, kinds: Sequence[str]) -> str | None:
-    """The arguments of the newest job of these kinds for a media."""
-    row = tx.one(
-        "SELECT args FROM jobs WHERE media_id = :media_id AND kind IN ({given:kind text})"
-        " ORDER BY id DESC LIMIT 1",
-        given=[{"kind": kind} for kind in kinds],
-        media_id=media_id,
-    )
-    return row["args"] if row else None

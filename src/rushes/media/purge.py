@@ -17,6 +17,7 @@ from rushes.jobs.queue import Queue
 from rushes.media import pipeline, purge_store
 from rushes.media import store as media_store
 from rushes.media.storage import Entry, Storage
+from rushes.transcripts import archive
 
 log = logging.getLogger("rushes.purge")
 
@@ -90,7 +91,7 @@ class Purge:
         if source is not None:
             self._storage.delete([source])
             gone += 1
-        self._db.run(lambda tx: purge_store.mark_media_purged(tx, id))
+        self._db.run(lambda tx: _forget(tx, id))
         return gone
 
     def _orphans(self, job: Job) -> int:
@@ -113,6 +114,11 @@ class Purge:
         orphans = [entry.key for entry in old if _owner(entry.key) not in known]
         self._storage.delete(orphans)
         return len(orphans)
+
+
+def _forget(tx: Tx, media_id: str) -> None:
+    archive.purge(tx, media_id)
+    purge_store.mark_media_purged(tx, media_id)
 
 
 def _owner(key: str) -> str:

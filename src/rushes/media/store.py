@@ -26,19 +26,21 @@ def _has_job(kinds: str, states: str) -> str:
 _MAKING, _SPEECH = f"NOT IN ({_BESIDE})", f"= '{TRANSCRIBE}'"
 _DIVIDED = f"""EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {_MAKING}
     AND divided_at IS NOT NULL)"""
+TRANSCRIPT_STATUS = f"""CASE
+    WHEN {_has_job(_SPEECH, "'processing'")} THEN 'processing'
+    WHEN {_has_job(_SPEECH, "'blocked','queued'")} THEN 'pending'
+    WHEN EXISTS (SELECT 1 FROM transcripts WHERE transcripts.media_id = media.id
+        AND transcripts.state = 'current') THEN 'ready'
+    ELSE coalesce((SELECT CASE state WHEN 'completed' THEN 'ready' ELSE 'failed' END FROM jobs
+        WHERE jobs.media_id = media.id AND kind {_SPEECH} ORDER BY id DESC LIMIT 1), 'none') END"""
+# Of a media that is only listened to, the transcription's.
 STATUS = f"""CASE
     WHEN current_version_id IS NOT NULL THEN 'ready'
     WHEN {_has_job(_MAKING, "'processing'")} OR {_DIVIDED} THEN 'processing'
     WHEN {_has_job(_MAKING, "'blocked','queued'")} THEN 'pending'
     WHEN {_has_job(_MAKING, "'completed'")} THEN 'ready'
     WHEN {_has_job(_MAKING, "'failed','canceled'")} THEN 'failed'
-    ELSE 'pending' END"""
-TRANSCRIPT_STATUS = f"""CASE
-    WHEN {_has_job(_SPEECH, "'processing'")} THEN 'processing'
-    WHEN {_has_job(_SPEECH, "'blocked','queued'")} THEN 'pending'
-    WHEN {_has_job(_SPEECH, "'completed'")} THEN 'ready'
-    WHEN {_has_job(_SPEECH, "'failed','canceled'")} THEN 'failed'
-    ELSE 'none' END"""
+    ELSE coalesce(nullif({TRANSCRIPT_STATUS}, 'none'), 'pending') END"""
 WHOLE = f"media.*, {STATUS} AS status, {TRANSCRIPT_STATUS} AS transcript_status"
 
 

@@ -181,18 +181,42 @@ def mixed_sound(
     argv = [program, *QUIET, "-copyts"]
     for path, _, _ in inputs:
         argv += guarded(path)
-    graph = [
-        f"[{number}:{index}]{_in_step(zero, seconds)}[m{number}]"
-        for number, (_, index, zero) in enumerate(inputs)
-    ]
-    labels = "".join(f"[m{number}]" for number in range(len(inputs)))
-    graph.append(f"{labels}amix=inputs={len(inputs)}:duration=longest:normalize=0[mix]")
+    graph = _mix(inputs, seconds)
     argv += ["-filter_complex", ";".join(graph), "-map", "[mix]", *_aac(output)]
     return [*argv, *_sound_fragments(segment_seconds, output.fd), *PROGRESS]
 
 
+def speech(
+    program: str,
+    inputs: Sequence[tuple[Path, int, float]],
+    target: Path,
+    *,
+    rate: int,
+    seconds: float | None,
+) -> list[str]:
+    """One channel of plain samples, in step with the picture; several inputs are mixed."""
+    argv = [program, *QUIET, "-copyts"]
+    for path, _, _ in inputs:
+        argv += guarded(path)
+    graph = ";".join(_mix(inputs, seconds, rate))
+    argv += ["-filter_complex", graph, "-map", "[mix]"]
+    return [*argv, "-ac", "1", "-ar", str(rate), "-y", "-f", "s16le", f"file:{target}"]
+
+
 def _aac(output: Sound) -> list[str]:
     return ["-c:a", "aac", "-b:a", f"{output.bitrate}k", "-ac", str(min(2, output.channels))]
+
+
+def _mix(
+    inputs: Sequence[tuple[Path, int, float]], seconds: float | None, rate: int = SOUND_RATE
+) -> list[str]:
+    graph = [
+        f"[{number}:{index}]{_in_step(zero, seconds, rate)}[m{number}]"
+        for number, (_, index, zero) in enumerate(inputs)
+    ]
+    labels = "".join(f"[m{number}]" for number in range(len(inputs)))
+    graph.append(f"{labels}amix=inputs={len(inputs)}:duration=longest:normalize=0[mix]")
+    return graph
 
 
 def _sound_fragments(segment_seconds: float, fd: int) -> list[str]:
@@ -206,11 +230,11 @@ def _sound_fragments(segment_seconds: float, fd: int) -> list[str]:
     ]
 
 
-def _in_step(zero: float, seconds: float | None) -> str:
+def _in_step(zero: float, seconds: float | None, rate: int = SOUND_RATE) -> str:
     cut = f",atrim=end={seconds:.6f}" if seconds is not None else ""
     # Filled and cut only: to stretch, libswresample would begin again at `first_pts`.
     mend = f"async=1:min_hard_comp={OUT_OF_STEP_SECONDS}:first_pts=0"
-    return f"asetpts=PTS-({zero:.6f})/TB,aresample={SOUND_RATE}:{mend}{cut}"
+    return f"asetpts=PTS-({zero:.6f})/TB,aresample={rate}:{mend}{cut}"
 
 
 def packets(program: str, source: Path, index: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 MASTER, MANIFEST = "master.m3u8", "manifest.mpd"
-AUDIO_GROUP = "audio"
+AUDIO_GROUP, CAPTIONS_GROUP = "audio", "captions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,45 @@ def master(videos: Sequence[Video], audios: Sequence[Audio]) -> str:
     for video in sorted(videos, key=lambda each: -each.bandwidth):
         lines += [_stream(video, audios), f"{video.name}/playlist.m3u8"]
     return "\n".join(lines) + "\n"
+
+
+def with_captions(master: str, uri: str, language: str | None) -> str:
+    """A master playlist with the captions listed at `uri`; a text that has some stays as it is."""
+    if f'GROUP-ID="{CAPTIONS_GROUP}"' in master:
+        return master
+    lines = []
+    is_listed = False
+    for line in master.splitlines():
+        if line.startswith("#EXT-X-STREAM-INF:"):
+            lines += [] if is_listed else [_captions(uri, language)]
+            is_listed = True
+            line = f'{line},SUBTITLES="{CAPTIONS_GROUP}"'
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _captions(uri: str, language: str | None) -> str:
+    parts = [
+        "TYPE=SUBTITLES",
+        f'GROUP-ID="{CAPTIONS_GROUP}"',
+        f'NAME="{_quoted(language or "Captions")}"',
+        *([f'LANGUAGE="{_quoted(language)}"'] if language else []),
+        "DEFAULT=NO",
+        "AUTOSELECT=YES",
+        "FORCED=NO",
+        f'URI="{uri}"',
+    ]
+    return f"#EXT-X-MEDIA:{','.join(parts)}"
+
+
+def captions(uri: str, seconds: float) -> str:
+    """All captions are one segment: a whole film's take less room than a second of it."""
+    return (
+        "#EXTM3U\n#EXT-X-VERSION:7\n"
+        f"#EXT-X-TARGETDURATION:{max(1, math.ceil(seconds))}\n"
+        "#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n"
+        f"#EXTINF:{max(seconds, 0.001):.3f},\n{uri}\n#EXT-X-ENDLIST\n"
+    )
 
 
 def _stream(video: Video, audios: Sequence[Audio]) -> str:

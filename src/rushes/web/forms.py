@@ -10,24 +10,41 @@ from rushes import errors
 
 FILE = "file"
 MOST_PARTS = 30
+MOST_LENIENT_PARTS = 300
 FIELD_LIMIT = 64 * 1024
+# What nobody reads has to come to an end, too.
+IGNORED_LIMIT = 16 * 2**20
 # File names may be long; what is kept of them is not.
 HEADER_LIMIT = 64 * 1024
 
 
 class Form:
-    """`fields` may still grow after the file has come."""
+    """`fields` and `lists` may still grow after the file has come. Lists are fields that may come
+    more than once, as `name` or `name[]`. One that is not known is an error, unless it is
+    `lenient`: then it means nothing."""
 
-    def __init__(self, content_type: str, known: frozenset[str]) -> None:
+    def __init__(
+        self,
+        content_type: str,
+        known: frozenset[str],
+        *,
+        lists: frozenset[str] = frozenset(),
+        lenient: bool = False,
+    ) -> None:
         kind, options = parse_options_header(content_type)
         boundary = options.get(b"boundary")
         if kind != b"multipart/form-data" or not boundary:
             raise errors.UnsupportedMedia("send multipart/form-data with a field named file")
         self.fields: dict[str, str] = {}
+        self.lists: dict[str, list[str]] = {}
         self.file_name: str | None = None
         self.is_whole = False
         self._known = known
-        self._name = ""
+        self._known_lists = lists
+        self._lenient = lenient
+        self._most_parts = MOST_LENIENT_PARTS if lenient else MOST_PARTS
+        self._ignored_bytes = 0
+        self._name: str | None = ""
         self._value = b""
         self._headers: dict[bytes, bytes] = {}
         self._header = (b"", b"")
@@ -70,7 +87,7 @@ class Form:
 
     def _part_begin(self) -> None:
         self._parts += 1
-        if self._parts > MOST_PARTS:
+        if self._parts > self._most_parts:
             raise errors.TooLarge("the form has too many fields")
         self._headers = {}
         self._value = b""
@@ -88,27 +105,44 @@ class Form:
 
     def _headers_end(self) -> None:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
-        self._name = options.get(b"name", b"").decode("utf-8", "replace")
+        self._name = self._known_name(options.get(b"name", b"").decode("utf-8", "replace"))
         if self._name == FILE:
             if self.has_file:
                 raise errors.BadField(FILE, "can be there only once")
             self.file_name = options.get(b"filename", b"").decode("utf-8", "replace")
-        elif self._name not in self._known:
-            raise errors.BadField(self._name[:100] or "form", "is not known here")
         elif self._name in self.fields:
             raise errors.BadField(self._name, "can be there only once")
+
+    def _known_name(self, name: str) -> str | None:
+        """None for one that means nothing."""
+        if name == FILE or name in self._known:
+            return name
+        if name.removesuffix("[]") in self._known_lists:
+            return name.removesuffix("[]")
+        if self._lenient:
+            return None
+        raise errors.BadField(name[:100] or "form", "is not known here")
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._name == FILE:
             self._file_bytes.append(data[start:end])
-            return
-        self._value += data[start:end]
-        if len(self._value) > FIELD_LIMIT:
-            raise errors.BadField(self._name, "is too long")
+        elif self._name is None:
+            self._ignored_bytes += end - start
+            if self._ignored_bytes > IGNORED_LIMIT:
+                raise errors.TooLarge("the form's other fields are too long")
+        else:
+            self._value += data[start:end]
+            if len(self._value) > FIELD_LIMIT:
+                raise errors.BadField(self._name, "is too long")
 
     def _part_end(self) -> None:
-        if self._name != FILE:
-            self.fields[self._name] = self._value.decode("utf-8", "replace")
+        if self._name is None or self._name == FILE:
+            return
+        value = self._value.decode("utf-8", "replace")
+        if self._name in self._known_lists:
+            self.lists.setdefault(self._name, []).append(value)
+        else:
+            self.fields[self._name] = value
 
     def _end(self) -> None:
         self.is_whole = True

@@ -31,7 +31,8 @@ REPORTS = {f"/api/v1/worker/{verb}" for verb in ("complete", "progress", "divide
 # These take files and count for themselves.
 STREAMING = re.compile(
     r"(POST|PATCH) /api/v1/uploads(/[^/]*)?|POST /api/v1/(media|transcriptions/submit)"
-    r"|PUT /api/v1/worker/artifacts/.*"
+    r"|POST /api/v1/media/[^/]*/transcript/import|PUT /api/v1/worker/artifacts/.*"
+    r"|POST /v1/audio/(transcriptions|translations)"
 )
 # Silence this long in the middle of a body ends the request ...
 SILENCE_SECONDS = 30.0

@@ -303,3 +303,122 @@ class QueueStats(BaseModel):
     run_seconds: float | None
     failures: list[FailureGroup]
     paused: list[str]
+
+
+class TranscriptSegment(BaseModel):
+    """`speaker` is only there where speakers were told apart."""
+
+    id: str
+    start: float
+    end: float
+    speaker: str | None = None
+    text: str
+
+
+class TranscriptWord(BaseModel):
+    start: float
+    end: float
+    word: str
+    speaker: str | None = None
+    confidence: float | None
+
+
+class TranscriptEngine(BaseModel):
+    provider: str
+    transcription_model: str
+    diarization_model: str | None
+
+
+class Transcript(BaseModel):
+    """The canonical document: what was said, with times in seconds."""
+
+    text: str
+    language: str | None
+    segments: list[TranscriptSegment]
+    words: list[TranscriptWord]
+    engine: TranscriptEngine | None = Field(description="None: people brought it.")
+
+
+class Candidate(BaseModel):
+    id: str
+    job_id: str | None
+    language: str | None
+    created_at: Time
+
+
+class TranscriptInfo(BaseModel):
+    id: str
+    media_id: str
+    job_id: str | None = Field(description="The transcription that made it.")
+    origin: str = Field(description="machine or imported.")
+    language: str | None
+    revision: int = Field(description="Of a media's, every text has a number of its own.")
+    first_revision: int = Field(description="As it came.")
+    edited: bool
+    outdated: bool = Field(description="The recording was edited since: times may be others.")
+    speakers: list[str]
+    speaker_names: dict[str, str]
+    candidate: Candidate | None = Field(description="A newer one, to take or to leave.")
+    created_at: Time
+    updated_at: Time
+
+
+class TranscriptSummary(BaseModel):
+    """One of those that a media has and ever had."""
+
+    id: str
+    state: str = Field(description="current, candidate, or retired: it can be brought back.")
+    job_id: str | None
+    origin: str = Field(description="machine or imported.")
+    language: str | None
+    revision: int
+    edited: bool
+    outdated: bool = Field(description="The recording was edited since: times may be others.")
+    created_at: Time
+    updated_at: Time
+
+
+class SegmentChange(BaseModel):
+    segment_id: str
+    before: TranscriptSegment | None
+    after: TranscriptSegment | None
+
+
+class TranscriptRevision(BaseModel):
+    revision: int
+    user_id: str | None
+    reason: str = Field(description="edited, reverted or trimmed.")
+    changes: list[SegmentChange] = Field(description="Of a trim, which moves all, none.")
+    created_at: Time
+
+
+class Moment(BaseModel):
+    """Something that was found: a segment of speech, or a title (which begins at second 0)."""
+
+    media_id: str
+    title: str
+    kind: str = Field(description="speech or title.")
+    segment_id: str | None
+    start: float
+    end: float
+    speaker: str | None = Field(description="By name, if somebody gave one.")
+    snippet: str = Field(description="Plain text.")
+    marks: list[tuple[int, int]] = Field(
+        description="What to mark in the snippet: first character, and the one after the last."
+    )
+    html: str = Field(description="The same snippet, escaped, with <mark> around the marks.")
+
+
+class SpeechModel(BaseModel):
+    id: str
+    name: str
+    title: str
+    provider: str
+    licence: str
+    size_bytes: int
+    languages: list[str] = Field(description="None: all it knows of.")
+    capabilities: list[str]
+    installed: bool
+    default: bool
+    available: bool = Field(description="Whether the engine can run here.")
+    reason: str | None = Field(description="Why not.")

@@ -72,7 +72,11 @@ def _complete(path: str, operation: Operation, role: str) -> None:
     if "{" in path:
         statuses += WITH_ID
     answers = operation["responses"]
-    for status, problem in problems.documented(*statuses).items():
+    documented = problems.documented
+    if problems.is_openai(path):
+        documented = problems.documented_openai
+        answers.pop("422", None)
+    for status, problem in documented(*statuses).items():
         answers.setdefault(str(status), problem)
     for answer in answers.values():
         if answer.get("content", {}).get("application/json", {}).get("schema") == {}:
@@ -97,9 +101,10 @@ def _id(method: str, path: str) -> str:
 
 def _add_problem(made: dict[str, Any]) -> None:
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    schema = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(schema.pop("$defs", {}))
-    schemas["Problem"] = schema
+    for model in (problems.Problem, problems.OpenAIProblem):
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(schema.pop("$defs", {}))
+        schemas[model.__name__] = schema
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     made["components"]["schemas"] = {name: schemas[name] for name in sorted(schemas)}
@@ -162,6 +167,19 @@ SUMMARIES = {
     "POST /api/v1/transcriptions/{job_id}/retry": "Retry a transcription",
     "GET /api/v1/transcriptions/{job_id}/executions": "List the attempts of a transcription",
     "GET /api/v1/transcriptions/{job_id}/logs": "Read the log of a transcription",
+    "GET /api/v1/transcriptions/{job_id}/transcript": "Read what a transcription heard",
+    "GET /api/v1/media/{media_id}/transcript": "Read what is said in a media",
+    "PATCH /api/v1/media/{media_id}/transcript": "Correct a transcript",
+    "GET /api/v1/media/{media_id}/transcript/info": "Get the facts about a transcript",
+    "GET /api/v1/media/{media_id}/transcript/revisions": "List what was changed in a transcript",
+    "POST /api/v1/media/{media_id}/transcript/revert": "Go back to an older text",
+    "PUT /api/v1/media/{media_id}/transcript/speakers": "Name the speakers",
+    "POST /api/v1/media/{media_id}/transcript/import": "Bring captions",
+    "GET /api/v1/media/{media_id}/transcript/candidate": "Read a newer transcript",
+    "POST /api/v1/media/{media_id}/transcript/candidate/accept": "Take a newer transcript",
+    "DELETE /api/v1/media/{media_id}/transcript/candidate": "Leave a newer transcript",
+    "GET /api/v1/search": "Search in titles and in what was said",
+    "GET /api/v1/models/transcription": "List the models for transcribing",
     "GET /api/v1/events": "Follow changes as they happen",
     "GET /api/v1/webhooks": "List webhooks",
     "POST /api/v1/webhooks": "Add a webhook",
@@ -217,6 +235,10 @@ SUMMARIES = {
     "GET /api/v1/profiles/{name}": "Get a profile",
     "PUT /api/v1/profiles/{name}": "Set a profile",
     "DELETE /api/v1/profiles/{name}": "Remove or reset a profile",
+    "POST /v1/audio/transcriptions": "Transcribe a file, as OpenAI's API does",
+    "POST /v1/audio/translations": "Transcribe a file into English, as OpenAI's API does",
+    "GET /v1/models": "List models, as OpenAI's API does",
+    "GET /v1/models/{model_id}": "Get a model, as OpenAI's API does",
     "GET /livez": "Is the process alive?",
     "GET /readyz": "Can the server take requests?",
     "GET /health": "How is the server?",

@@ -4,13 +4,14 @@ A file that names others is found by a redirect to an address with the version i
 player that has begun with one version gets no file of another, whatever is published meanwhile.
 While there is no current version, the one that is being made is shown as far as it has come: its
 playlists are written when they are asked for, and nothing of it is to be kept without asking again.
+Captions are no files at all: they and their place in the master playlist follow the transcript.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -22,7 +23,9 @@ from rushes.db.database import Database, Tx
 from rushes.media import growing, library, media, playback_store
 from rushes.media import store as media_store
 from rushes.media.media import Media
-from rushes.web import auth, models, ranges, views
+from rushes.media.storage import Storage
+from rushes.tools import playlist
+from rushes.web import auth, captioned, models, ranges, views
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -38,7 +41,10 @@ NAMES_OTHERS = (".m3u8", ".mpd", "storyboard.vtt")
 FRESH, FOREVER = "no-cache", "private, max-age=31536000, immutable"
 # A page that a browser would run must never come from here.
 SANDBOX = {"Content-Security-Policy": "sandbox; default-src 'none'"}
-ASIDE = ("thumbnail.jpg", "storyboard.vtt", "captions.vtt")
+ASIDE = ("thumbnail.jpg", "storyboard.vtt")
+CAPTIONS = (captioned.VTT, captioned.LIST)
+# Nobody's master playlist is longer, so such a file is left as it is.
+MASTER_LIMIT_BYTES = 2**20
 NOTHING_YET = "there is nothing to watch yet"
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 
@@ -105,6 +111,24 @@ for each in ASIDE:
     _add_aside(each)
 
 
+@_files(router, f"/media/{{media_id}}/{captioned.VTT}", media.CONTENT_TYPES["vtt"])
+def captions(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
+    """What is said, from the transcript as it is now."""
+    with site.db.read() as tx:
+        item = library.found(tx, media_id, who.sees)
+    return _captions(request, site, item)
+
+
+@_files(shared, f"/{captioned.VTT}", media.CONTENT_TYPES["vtt"], dependencies=[auth.Public])
+def shared_captions(request: Request, token: Token, site: Here) -> Response:
+    return _captions(request, site, _by_token(site, token))
+
+
+def _captions(request: Request, site: Site, item: Media) -> Response:
+    found = _Found(captioned.written(site.db, item), is_final=False, suffix="vtt")
+    return _answer(request, site, found, FRESH)
+
+
 @_files(shared, "/stream/{name:path}", *media.CONTENT_TYPES.values(), dependencies=[auth.Public])
 def shared_stream(request: Request, token: Token, name: Name, site: Here) -> Response:
     """The same without signing in, by a share link."""
@@ -136,10 +160,11 @@ def _by_token(site: Site, token: str) -> Media:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An artifact's row, or the text of a playlist that is not written yet."""
+    """An artifact's row, or the text of a file that is written when it is asked for."""
 
     content: dict[str, Any] | str
     is_final: bool
+    suffix: str = "m3u8"
 
 
 def _send(request: Request, site: Site, item: Media, name: str, *, beside: str = "") -> Response:
@@ -165,6 +190,45 @@ def _building(site: Site, item: Media) -> str:
 
 
 def _find(site: Site, item: Media, version_id: str, name: str) -> _Found:
+    if name in CAPTIONS:
+        return _find_captions(site, item, version_id, name)
+    found = _find_file(site, item, version_id, name)
+    return _captioned(site, item, version_id, found) if name == growing.MASTER else found
+
+
+def _find_captions(site: Site, item: Media, version_id: str, name: str) -> _Found:
+    if not _is_shown(site, item, version_id):
+        raise errors.NotFound("no such file")
+    if name == captioned.LIST:
+        return _Found(captioned.listed(site.db, item), is_final=False)
+    return _Found(captioned.written(site.db, item, hls=True), is_final=False, suffix="vtt")
+
+
+def _is_shown(site: Site, item: Media, version_id: str) -> bool:
+    """What is said belongs to what is shown now; another version may have been cut elsewhere."""
+    return version_id == (item.current_version_id or _building(site, item))
+
+
+def _captioned(site: Site, item: Media, version_id: str, found: _Found) -> _Found:
+    """There may be captions the next time, if there are none now."""
+    content = found.content
+    is_odd = isinstance(content, dict) and content["size_bytes"] > MASTER_LIMIT_BYTES
+    if is_odd or item.current_version_id not in (None, version_id):
+        return found
+    language = captioned.language(site.db, item)
+    if language is not None:
+        text = content if isinstance(content, str) else _text(site.storage, content["key"])
+        content = playlist.with_captions(text, captioned.LIST, language)
+    return replace(found, content=content, is_final=False)
+
+
+@lru_cache(maxsize=1_000)
+def _text(storage: Storage, key: str) -> str:
+    """Of an artifact, which never changes."""
+    return b"".join(storage.read(key)).decode(errors="replace")
+
+
+def _find_file(site: Site, item: Media, version_id: str, name: str) -> _Found:
     if item.current_version_id is None:
         content = _growing(site, item, version_id, name)
         if content is not None:
@@ -205,7 +269,7 @@ def _playlist(tx: Tx, building: growing.Building, name: str) -> str | None:
 def _answer(request: Request, site: Site, found: _Found, cache: str) -> Response:
     headers = {**SANDBOX, "Cache-Control": cache}
     if isinstance(found.content, str):
-        type = media.CONTENT_TYPES["m3u8"]
+        type = media.CONTENT_TYPES[found.suffix]
         return ranges.from_text(request, found.content, {**headers, "Content-Type": type})
     return ranges.from_storage(
         request,

@@ -1,8 +1,11 @@
-"""How errors are said over HTTP: RFC 9457 `application/problem+json`, from one table."""
+"""How errors are said over HTTP: RFC 9457 `application/problem+json`, from one table; below `/v1`,
+where programs expect another service's, in that one's shape.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -35,6 +38,9 @@ STATUSES: tuple[tuple[type[errors.RushesError], int], ...] = (
 CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 RETRY_AFTER = {429: "60", 503: "2", 507: "60"}
 MEDIA_TYPE = "application/problem+json"
+# Whatever is wrong with a request has one status there.
+OPENAI_STATUSES = {415: 400, 422: 400, 423: 409}
+OPENAI_CODES = {"unauthorized": "invalid_api_key", "too_many_requests": "rate_limit_exceeded"}
 # A body can be wrong in a hundred thousand places.
 MOST_FIELDS = 20
 
@@ -56,19 +62,44 @@ class Problem(BaseModel):
     request_id: str | None = None
 
 
+class OpenAIError(BaseModel):
+    """What went wrong (`message`, `code`), and with which field (`param`)."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class OpenAIProblem(BaseModel):
+    """As OpenAI's API says it."""
+
+    error: OpenAIError
+
+
 class ProblemResponse(JSONResponse):
     media_type = MEDIA_TYPE
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For `responses=`: the problems a route may answer with."""
-    return {
-        status: {
-            "description": phrase(status),
-            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for status in statuses
-    }
+    return _documented(statuses, MEDIA_TYPE, "Problem")
+
+
+def documented_openai(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    there = (OPENAI_STATUSES.get(status, status) for status in statuses)
+    return _documented(there, "application/json", "OpenAIProblem")
+
+
+def _documented(
+    statuses: Iterable[int], media_type: str, schema: str
+) -> dict[int | str, dict[str, Any]]:
+    content = {media_type: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {status: {"description": phrase(status), "content": content} for status in statuses}
+
+
+def is_openai(path: str) -> bool:
+    return path == "/v1" or path.startswith("/v1/")
 
 
 def answer(
@@ -78,7 +109,15 @@ def answer(
     detail: str,
     fields: list[FieldError] | None = None,
     headers: dict[str, str] | None = None,
-) -> ProblemResponse:
+) -> JSONResponse:
+    headers = dict(headers or {})
+    if status in RETRY_AFTER:
+        headers.setdefault("Retry-After", RETRY_AFTER[status])
+    if status == 401:
+        headers.setdefault("WWW-Authenticate", "Bearer")
+    if is_openai(request.scope["path"]):
+        status, body = openai(status, code, detail, fields[0].field if fields else None)
+        return JSONResponse(body, status, headers)
     problem = Problem(
         title=phrase(status),
         status=status,
@@ -87,12 +126,27 @@ def answer(
         errors=fields or [],
         request_id=request.scope.get("request_id"),
     )
-    headers = dict(headers or {})
-    if status in RETRY_AFTER:
-        headers.setdefault("Retry-After", RETRY_AFTER[status])
-    if status == 401:
-        headers.setdefault("WWW-Authenticate", "Bearer")
     return ProblemResponse(problem.model_dump(exclude_none=True), status, headers)
+
+
+def openai(
+    status: int, code: str, message: str, param: str | None = None
+) -> tuple[int, dict[str, Any]]:
+    """The status and body that OpenAI's libraries understand."""
+    status = OPENAI_STATUSES.get(status, status)
+    error = OpenAIError(
+        message=message,
+        type=_openai_type(status),
+        param=param,
+        code=OPENAI_CODES.get(code, code),
+    )
+    return status, OpenAIProblem(error=error).model_dump()
+
+
+def _openai_type(status: int) -> str:
+    if status >= 500:
+        return "server_error"
+    return {403: "permission_error", 429: "rate_limit_error"}.get(status, "invalid_request_error")
 
 
 def phrase(status: int) -> str:
@@ -110,7 +164,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _plain)
 
 
-def of_error(request: Request, error: Exception) -> ProblemResponse:
+def of_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.RushesError)
     status = status_of(error)
     if status >= 500 or error.detail:
@@ -121,7 +175,7 @@ def of_error(request: Request, error: Exception) -> ProblemResponse:
     return answer(request, status, error.code, error.message, fields)
 
 
-def _invalid(request: Request, error: Exception) -> ProblemResponse:
+def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     fields = [
         FieldError(field=_name(each["loc"]), message=each["msg"].removeprefix("Value error, "))
@@ -131,14 +185,14 @@ def _invalid(request: Request, error: Exception) -> ProblemResponse:
     return answer(request, 422, "bad_field", said, fields)
 
 
-def _plain(request: Request, error: Exception) -> ProblemResponse:
+def _plain(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = getattr(error, "code", CODES.get(error.status_code, "error"))
     headers = dict(error.headers) if error.headers else None
     return answer(request, error.status_code, code, str(error.detail), headers=headers)
 
 
-def unexpected(request: Request, error: Exception) -> ProblemResponse:
+def unexpected(request: Request, error: Exception) -> JSONResponse:
     log.error("unexpected error in %s", request.scope.get("request_id"), exc_info=error)
     return answer(request, 500, "internal_error", "something went wrong; the log knows more")
 

@@ -8,15 +8,28 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from rushes.accounts import access
-from rushes.web import guard, health, openapi, pages, playback, problems, uploads, worker_api
+from rushes.web import (
+    guard,
+    health,
+    openai_api,
+    openapi,
+    pages,
+    playback,
+    problems,
+    uploads,
+    worker_api,
+)
 from rushes.web.api import (
     accounts,
     events,
     jobs,
     media,
+    models,
     profiles,
+    search,
     settings,
     transcriptions,
+    transcripts,
     webhooks,
     workers,
 )
@@ -39,9 +52,20 @@ API = (
     profiles.router,
     transcriptions.receiving,
     transcriptions.router,
+    transcripts.receiving,
+    transcripts.router,
+    search.router,
+    models.router,
     webhooks.router,
 )
-ROOT = (health.router, health.admin, playback.shared, pages.router)
+ROOT = (
+    health.router,
+    health.admin,
+    playback.shared,
+    openai_api.receiving,
+    openai_api.router,
+    pages.router,
+)
 
 
 def create_app(site: Site) -> FastAPI:

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from rushes.chores import Chores
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
+from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
 from rushes.media import uploads
@@ -32,6 +33,7 @@ class Site:
     chores: Chores
     relay: Relay
     doorbell: Doorbell
+    engines: Registry
     # Known to processes that can read this server's files, and to nobody else.
     local_token: str
     stopping: threading.Event = field(default_factory=threading.Event)

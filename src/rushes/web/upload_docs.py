@@ -78,3 +78,20 @@ FORM: dict[str, Any] = {
         },
     }
 }
+CAPTIONS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "text/vtt": {"schema": {"type": "string"}},
+            "application/x-subrip": {"schema": {"type": "string"}},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": BINARY},
+                    "additionalProperties": False,
+                }
+            },
+        },
+    }
+}

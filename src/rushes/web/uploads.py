@@ -17,7 +17,7 @@ from rushes.db.database import Tx
 from rushes.media import library, upload, uploads
 from rushes.media import store as media_store
 from rushes.media.intake import Writer
-from rushes.media.upload import Concat, Metadata, Upload
+from rushes.media.upload import Concat, Metadata, Upload, Wishes
 from rushes.web import auth, idempotency, models, problems, tus, upload_docs, views
 from rushes.web.farewell import Body
 from rushes.web.forms import Form
@@ -311,11 +311,35 @@ async def receive_form(
     once: idempotency.Repeat,
     model: type[M],
     work: Callable[[Tx, str, dict[str, str]], M],
-    known: frozenset[str] = FIELDS,
 ) -> M:
-    """A form's file becomes a media; `work` runs in the same transaction and makes the answer.
-    Of a form that was sent twice with one key, the second file is thrown away."""
-    form = Form(request.headers.get("content-type", ""), known)
+    """A form's file becomes a media; `work` runs in the same transaction and makes the answer."""
+    form = Form(request.headers.get("content-type", ""), FIELDS)
+    return await receive(
+        request,
+        who,
+        site,
+        once,
+        form,
+        model,
+        wishes=lambda: upload.wishes_of(_metadata(form)),
+        work=lambda tx, media_id: work(tx, media_id, form.fields),
+    )
+
+
+async def receive(
+    request: Request,
+    who: auth.User,
+    site: Site,
+    once: idempotency.Repeat,
+    form: Form,
+    model: type[M],
+    *,
+    wishes: Callable[[], Wishes],
+    work: Callable[[Tx, str], M],
+) -> M:
+    """As `receive_form`. `wishes` reads the form in a thread: when its file begins, so that what is
+    wrong is told early, and when all of it is there. Of a form that was sent twice with one key,
+    the second file is thrown away."""
     _refuse_if_leaving(site)
     inlet = None
     try:
@@ -323,6 +347,7 @@ async def receive_form(
             async for chunk in request.stream():
                 pieces = form.feed(chunk)
                 if form.has_file and inlet is None:
+                    await run(wishes)
                     inlet = Inlet(await _open(request, who, site, form))
                 for piece in pieces:
                     assert inlet is not None
@@ -330,7 +355,7 @@ async def receive_form(
         form.check()
         assert inlet is not None
         await inlet.drain()
-        return await run(_finish, site, who, once, model, work, form, inlet.writer)
+        return await run(_finish, site, who, once, form, model, wishes, work, inlet.writer)
     except BaseException as error:
         if inlet is not None:
             await inlet.leave(error)
@@ -361,23 +386,25 @@ def _finish(
     site: Site,
     who: auth.User,
     once: idempotency.Repeat,
-    model: type[M],
-    work: Callable[[Tx, str, dict[str, str]], M],
     form: Form,
+    model: type[M],
+    wishes: Callable[[], Wishes],
+    work: Callable[[Tx, str], M],
     writer: Writer,
 ) -> M:
-    wishes = upload.wishes_of(_metadata(form))
+    asked = wishes()
     received = writer.seal()
     is_new = False
 
     def finish(tx: Tx) -> M:
         nonlocal is_new
         is_new = True
-        media_id = writer.commit(tx, received, wishes).media_id
+        media_id = writer.commit(tx, received, asked).media_id
         assert media_id is not None
-        return work(tx, media_id, form.fields)
+        return work(tx, media_id)
 
-    sent = msgspec.json.encode([received.sha256, sorted(form.fields.items())])
+    fields = [sorted(form.fields.items()), *sorted(form.lists.items())]
+    sent = msgspec.json.encode([received.sha256, *fields])
     answer = once.run(site, who, sent, model, finish)
     writer.close()
     if not is_new:

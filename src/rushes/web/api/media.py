@@ -57,11 +57,25 @@ class Composite(Body):
     sound: Sound = Field("main", description="Whose sound is heard.")
 
 
+Speakers = Annotated[int, Field(ge=1, le=50)]
+
+
 class Retranscribe(Body):
-    language: str | None = Field(None, max_length=20)
-    model: str | None = Field(None, max_length=100)
-    diarize: bool | None = None
+    language: str | None = Field(
+        None, max_length=20, description="Such as en; without, it is detected."
+    )
+    model: str | None = Field(None, max_length=100, description="As /models/transcription has it.")
+    diarize: bool | None = Field(None, description="Tell speakers apart.")
+    speakers: Speakers | None = Field(None, description="How many there are, if you know.")
+    min_speakers: Speakers | None = None
+    max_speakers: Speakers | None = None
     task: str | None = Field(None, pattern="^(transcribe|translate)$")
+    prompt: str | None = Field(
+        None, max_length=1000, description="What it is about, or how it begins."
+    )
+    vocabulary: list[Annotated[str, Field(max_length=100)]] | None = Field(
+        None, max_length=100, description="Names and terms that may come up."
+    )
 
 
 class Shared(Body):
@@ -104,7 +118,7 @@ def change(media_id: MediaId, body: Change, who: auth.User, site: Here) -> model
 
     def rename(tx: Tx) -> models.Media:
         item = library.found(tx, media_id, who.sees)
-        media_store.rename(tx, item.id, title)
+        library.rename(tx, item, title)
         return views.media(site, tx, library.found(tx, media_id, who.sees))
 
     return site.db.run(rename)
@@ -193,13 +207,15 @@ def composite(
 def retranscribe(
     media_id: MediaId, body: Retranscribe, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
-    """Transcribe again."""
-    return start(media_id, body, who, site, once, transcription(site, body))
+    """Transcribe again, without any wish as the last time; one that is running is canceled."""
+    return start(media_id, body, who, site, once, transcription(site, body, anew=True))
 
 
-def transcription(site: Site, body: Body) -> Callable[[Tx, Media], str]:
+def transcription(
+    site: Site, body: Retranscribe, *, anew: bool = False
+) -> Callable[[Tx, Media], str]:
     wishes = body.model_dump(exclude={"media_id"})
-    return lambda tx, item: orders.transcribe(tx, site.queue, item, wishes)
+    return lambda tx, item: orders.transcribe(tx, site.queue, item, wishes, anew=anew)
 
 
 def start(

@@ -19,7 +19,7 @@ from rushes.web import auth, idempotency, models, upload_docs, uploads, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import media as media_api
 from rushes.web.api.jobs import JobId
-from rushes.web.models import Body, Cursor, Limit
+from rushes.web.models import Cursor, Limit
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -30,19 +30,16 @@ router = APIRouter(
 receiving = APIRouter(route_class=uploads.Receiving, tags=["transcriptions"])
 
 
-class TranscriptionRequest(Body):
+class TranscriptionRequest(media_api.Retranscribe):
     media_id: str = Field(max_length=100)
-    language: str | None = Field(None, max_length=20)
-    model: str | None = Field(None, max_length=100)
-    diarize: bool | None = None
-    task: str | None = Field(None, pattern="^(transcribe|translate)$")
 
 
 @router.post("", status_code=202, responses=documented(503))
 def create(
     body: TranscriptionRequest, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
-    """One that waits or runs already is answered instead. While the server leaves: 503."""
+    """The same that waits or runs already is answered instead; another wish takes its place.
+    While the server leaves: 503."""
     order = media_api.transcription(site, body)
     answer = media_api.start(body.media_id, body, who, site, once, order)
     if site.stopping.is_set():

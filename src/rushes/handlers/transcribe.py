@@ -1,0 +1,355 @@
+"""The `transcribe` job: sound to words and speakers, a window at a time, resumed at any of them.
+
+Every finished window is a passage that is kept at once, together with where the next one begins:
+whoever takes over goes on there. The document is made of the passages when the job completes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushes.engines import catalog
+from rushes.engines.engine import (
+    DEFAULT_SPEAKERS,
+    RATE,
+    Answer,
+    Engine,
+    Request,
+    SpeakerRequest,
+    Utterance,
+)
+from rushes.engines.registry import Registry
+from rushes.handlers import guards, windows
+from rushes.handlers.guards import Verdict
+from rushes.handlers.listening import Recording, extract, spans_at
+from rushes.handlers.windows import Window
+from rushes.transcripts import passages
+from rushes.transcripts.transcript import Passage, Segment, Turn, Word, joined
+from rushes.worker.context import JobContext
+
+# Sound is looked through for speech in stretches of this length.
+STRETCH_SECONDS = 300.0
+# A detected language this sure is believed for the rest of the recording.
+SURE = 0.7
+# After so many windows the one that was heard most is.
+UNDECIDED_WINDOWS = 5
+PREPARING, TRANSCRIBING, DIARIZING, MERGING, SAVING = 0.05, 0.20, 0.70, 0.85, 0.95
+PREPARE_SECONDS = 1.0
+# A window that is cut is halved while it is longer than this; less holds what can be said in it.
+SHORTEST_CUT_SECONDS = 6.0
+# What translations are in.
+ENGLISH = "en"
+# Its models have shorter names, too; other engines' names are their own.
+LOCAL = "local"
+
+
+def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
+    kept = list(job.passages())
+    order = Order.read(job.args)
+    engine = registry.get(order.engine)
+    order = replace(order, model=_model(order, engine, registry))
+    listener = registry.speakers(order.engine) if order.diarize else engine
+    job.progress(PREPARING, "preparing", engine_id=engine.id)
+    _prepare(job, engine, listener, order)
+    recording = extract(job)
+    if recording is None:
+        job.log("there is no sound in this media")
+        return _result(order, engine, None, 0.0, ["there is no sound in this media"])
+    try:
+        work = Work(job, engine, order, recording, kept)
+        work.run()
+        speakers = work.diarize(listener) if order.diarize else None
+    finally:
+        recording.close()
+    job.progress(MERGING, "merging")
+    result = _result(order, engine, work.language, recording.seconds, recording.warnings)
+    job.progress(SAVING, "saving")
+    return result if speakers is None else {**result, "speakers": speakers}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What was asked for; the `model` is the engine's choice until one is named."""
+
+    engine: str | None
+    model: str
+    language: str | None
+    task: Any
+    prompt: str | None
+    diarize: bool
+    speakers: int | None
+    min_speakers: int | None
+    max_speakers: int | None
+
+    @classmethod
+    def read(cls, args: Mapping[str, Any]) -> Order:
+        bounds = {name: args.get(name) for name in ("speakers", "min_speakers", "max_speakers")}
+        return cls(
+            engine=args.get("engine"),
+            model=args.get("model") or "",
+            language=_language(args.get("language")),
+            task=args.get("task") or "transcribe",
+            prompt=_prompt(args),
+            diarize=bool(args.get("diarize") or any(bounds.values())),
+            **bounds,
+        )
+
+
+def _model(order: Order, engine: Engine, registry: Registry) -> str:
+    name = order.model or registry.model(engine)
+    return catalog.find(name).name if engine.id == LOCAL else name
+
+
+def _language(given: str | None) -> str | None:
+    """Engines know languages, not countries."""
+    code = (given or "").strip().lower().replace("_", "-").partition("-")[0]
+    return code if code not in ("", "auto") else None
+
+
+def _prompt(args: Mapping[str, Any]) -> str | None:
+    """Names and terms that may come up are told as a sentence that has them."""
+    said = [str(args["prompt"])] if args.get("prompt") else []
+    if args.get("vocabulary"):
+        said.append(", ".join(map(str, args["vocabulary"])) + ".")
+    return " ".join(said) or None
+
+
+def _prepare(job: JobContext, engine: Engine, listener: Engine, order: Order) -> None:
+    told = 0.0
+
+    def progress(share: float, what: str) -> None:
+        nonlocal told
+        job.alive()
+        if what and time.monotonic() - told > PREPARE_SECONDS:
+            told = time.monotonic()
+            job.log(f"fetching {what}: {share:.0%}")
+            job.progress(PREPARING + (TRANSCRIBING - PREPARING) / 2 * share, "preparing")
+
+    if order.diarize and listener is not engine:
+        listener.prepare([DEFAULT_SPEAKERS], progress, job.listen)
+        engine.prepare([order.model], progress, job.listen)
+    else:
+        models = [order.model, *([DEFAULT_SPEAKERS] if order.diarize else [])]
+        engine.prepare(models, progress, job.listen)
+
+
+Piece = tuple[Window, Answer]
+
+
+class Work:
+    """One attempt: which windows there are, and what has come of them."""
+
+    def __init__(
+        self,
+        job: JobContext,
+        engine: Engine,
+        order: Order,
+        recording: Recording,
+        kept: Sequence[Any],
+    ) -> None:
+        self._job = job
+        self._engine = engine
+        self._order = order
+        self._recording = recording
+        self._kept = list(kept)
+        # Turns that are not all there are found out again, and written over.
+        self._number = sum(not passages.is_turns(each) for each in kept)
+        self._place = Place.read(passages.next_of(kept))
+        self.language = order.language or self._place.language
+        self._heard: dict[str, float] = {}
+        self._ends_at = DIARIZING if order.diarize else MERGING
+        self._began_at = time.monotonic()
+        self._began_with: float | None = None
+
+    def run(self) -> None:
+        if passages.turns(self._kept) is not None:
+            return
+        self._tell(self._place.begin)
+        if self._number:
+            self._job.log(f"going on behind {self._number} windows of an earlier attempt")
+        for window, after in self._windows():
+            passage = self._passage(window, self._hear(window))
+            place = replace(after, language=self.language)
+            self._job.put_passage(self._number, passages.encode(passage, next=place.encode()))
+            self._number += 1
+            self._tell(window.end, passage.text)
+
+    def diarize(self, listener: Engine) -> int:
+        """How many speakers there are; what was found out is kept in the last passages."""
+        turns = passages.turns(self._kept)
+        if turns is None:
+            self._job.progress(DIARIZING, "diarizing")
+            request = SpeakerRequest(
+                path=self._recording.path,
+                speakers=self._order.speakers,
+                min_speakers=self._order.min_speakers,
+                max_speakers=self._order.max_speakers,
+            )
+            found = listener.diarize(request, self._diarized, self._job.listen)
+            turns = [
+                Turn(start=each.start, end=each.end, speaker=passages.LABEL.format(each.speaker))
+                for each in found
+            ]
+            for number, page in enumerate(passages.turn_pages(turns), self._number):
+                self._job.put_passage(number, page)
+        return len({each.speaker for each in turns})
+
+    def _diarized(self, share: float) -> None:
+        self._job.alive()
+        self._job.progress(DIARIZING + (MERGING - DIARIZING) * share, "diarizing")
+
+    def _windows(self) -> Iterator[tuple[Window, Place]]:
+        """Each with the place behind it. Planning begins anew where it did before, so that the same
+        windows come out; what another engine finds differently is heard once all the same."""
+        begin: float | None = self._place.begin
+        while begin is not None and begin < self._recording.seconds:
+            end = min(begin + STRETCH_SECONDS, self._recording.seconds)
+            plan = windows.plan(
+                spans_at(self._speech(begin, end), begin),
+                begin,
+                end,
+                is_last=end >= self._recording.seconds,
+                quietest=self._recording.quietest,
+            )
+            for window in plan.windows:
+                rest = window.after(self._place.done)
+                if rest is not None:
+                    yield rest, Place(begin, rest.end)
+            begin = plan.next
+
+    def _speech(self, begin: float, end: float) -> Sequence[windows.Span]:
+        sound = self._recording.read(begin, end)
+        found = self._engine.speech(sound, self._job.listen)
+        self._job.alive()
+        return found
+
+    def _hear(self, window: Window) -> list[Piece]:
+        """In one piece, unless that is more than the engine can write down at once."""
+        request = Request(
+            sound=self._recording.sound(window),
+            model=self._order.model,
+            language=self.language,
+            task=self._order.task,
+            prompt=self._order.prompt,
+        )
+        answer = self._believed(request, window)
+        if self._has_more(answer, window):
+            self._job.log(f"heard the window at {window.start:.1f} s in two halves")
+            first, second = window.halves(self._recording.quietest)
+            return [*self._hear(first), *self._hear(second)]
+        self._note_language(answer, window.seconds)
+        return [(window, answer)]
+
+    def _has_more(self, answer: Answer, window: Window) -> bool:
+        """A loop fills any room; there is nothing behind it."""
+        return answer.is_cut and window.seconds > SHORTEST_CUT_SECONDS and not guards.loops(answer)
+
+    def _passage(self, window: Window, pieces: Sequence[Piece]) -> Passage:
+        said = [piece for piece in pieces if piece[1].text]
+        language = (said or pieces)[0][1].language
+        # Times of words for a part of it would leave out the rest.
+        has_words = all(answer.words for _, answer in said)
+        return Passage(
+            start=window.start,
+            end=window.end,
+            text=joined(answer.text for _, answer in said),
+            language=ENGLISH if self._order.task == "translate" else language,
+            words=[each for piece in said for each in _words(*piece)] if has_words else [],
+            utterances=[] if has_words else [each for piece in said for each in _spans(*piece)],
+        )
+
+    def _believed(self, request: Request, window: Window) -> Answer:
+        answers = [self._ask(request)]
+        if self._has_more(answers[0], window):
+            return answers[0]
+        verdict = guards.judge(answers[0], window.seconds)
+        for temperature in guards.TEMPERATURES:
+            if verdict is not Verdict.AGAIN:
+                break
+            # What it was told before may be what it repeats.
+            answers.append(self._ask(replace(request, temperature=temperature, prompt=None)))
+            verdict = guards.judge(answers[-1], window.seconds)
+        if verdict is Verdict.DROP:
+            self._job.log(f"left out what was heard at {window.start:.1f} s: it is no speech")
+            return Answer(text="", language=answers[-1].language)
+        if len(answers) > 1:
+            self._job.log(f"asked {len(answers)} times for the window at {window.start:.1f} s")
+        return guards.mended(guards.best(answers, window.seconds))
+
+    def _ask(self, request: Request) -> Answer:
+        answer = self._engine.transcribe(request, self._job.listen)
+        self._job.alive()
+        return answer
+
+    def _note_language(self, answer: Answer, seconds: float) -> None:
+        if self.language is not None or answer.language is None or not answer.text:
+            return
+        trust = answer.language_probability or 0.0
+        self._heard[answer.language] = self._heard.get(answer.language, 0.0) + seconds * trust
+        if trust >= SURE:
+            self.language = answer.language
+        elif self._number >= UNDECIDED_WINDOWS:
+            self.language = max(self._heard, key=lambda each: self._heard[each])
+        if self.language is not None:
+            self._job.log(f"the language is {self.language}")
+
+    def _tell(self, done: float, text: str | None = None) -> None:
+        total = max(self._recording.seconds, 1 / RATE)
+        if self._began_with is None:
+            self._began_with = done
+        speed = (done - self._began_with) / max(time.monotonic() - self._began_at, 0.001)
+        share = TRANSCRIBING + (self._ends_at - TRANSCRIBING) * min(done / total, 1.0)
+        self._job.progress(
+            share,
+            "transcribing",
+            speed=round(speed, 2) if speed else None,
+            eta_seconds=round((total - done) / speed, 1) if speed else None,
+            text=text,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where planning begins, until when all is heard, and what is known by then."""
+
+    begin: float = 0.0
+    done: float = 0.0
+    language: str | None = None
+
+    @classmethod
+    def read(cls, value: Any) -> Place:
+        return cls(*value) if isinstance(value, list) and len(value) == 3 else cls()
+
+    def encode(self) -> list[Any]:
+        return [self.begin, self.done, self.language]
+
+
+def _words(window: Window, answer: Answer) -> Iterator[Word]:
+    for each in answer.words:
+        start, end = window.times(each.start, each.end)
+        yield Word(start=start, end=end, word=each.word, confidence=each.confidence)
+
+
+def _spans(window: Window, answer: Answer) -> Iterator[Segment]:
+    whole = [Utterance(start=0.0, end=window.seconds, text=answer.text)]
+    for each in answer.utterances or whole:
+        start, end = window.times(each.start, each.end)
+        yield Segment(id="", start=start, end=end, text=each.text)
+
+
+def _result(
+    order: Order, engine: Engine, language: str | None, seconds: float, warnings: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "language": ENGLISH if order.task == "translate" else language,
+        "duration": seconds,
+        "engine": {
+            "provider": engine.id,
+            "transcription_model": order.model,
+            "diarization_model": DEFAULT_SPEAKERS if order.diarize else None,
+        },
+        "warnings": list(warnings),
+    }

@@ -1,0 +1,393 @@
+"""What was said: read it in every format, correct it, name the speakers, bring captions."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import Field
+
+from rushes import errors
+from rushes.accounts.account import Principal
+from rushes.db.database import Tx
+from rushes.jobs import passage_store
+from rushes.jobs.job import State
+from rushes.media import library, pipeline
+from rushes.media.media import Media
+from rushes.transcripts import archive, captions, passages
+from rushes.transcripts.archive import About, Kept
+from rushes.transcripts.editing import Change
+from rushes.web import auth, idempotency, models, ranges, upload_docs, uploads, views
+from rushes.web.api import jobs as job_api
+from rushes.web.api.jobs import JobId
+from rushes.web.api.media import MediaId
+from rushes.web.forms import Form
+from rushes.web.inlet import run
+from rushes.web.models import Body
+from rushes.web.problems import documented
+from rushes.web.site import Here, Site
+
+router = APIRouter(tags=["transcripts"], responses=documented(401, 404, 422))
+receiving = APIRouter(route_class=uploads.Receiving, tags=["transcripts"])
+
+IMPORT_LIMIT_BYTES = 10 * 2**20
+CAPTION_TYPES = ("text/vtt", "application/x-subrip", "text/srt", "text/plain")
+HEADERS = {"Cache-Control": "no-cache"}
+READ: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": models.Transcript,
+        "content": {type.partition(";")[0]: {} for type in captions.FORMATS.values()},
+    },
+    304: {"description": "It is the one you have"},
+}
+
+Format = Annotated[
+    Literal["json", "txt", "srt", "vtt"], Query(description="The canonical document, or a file.")
+]
+Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class SegmentEdit(Body):
+    """What is not said stays as it is."""
+
+    id: str = Field(max_length=100, description="Such as seg_000001.")
+    text: str | None = Field(None, max_length=10_000, description="Empty: the segment is removed.")
+    speaker: str | None = Field(None, max_length=100, description="A label; empty: nobody.")
+
+
+class TranscriptEdit(Body):
+    revision: Number = Field(description="The one that was read and changed.")
+    segments: list[SegmentEdit] = Field(min_length=1, max_length=1000)
+
+
+class Revert(Body):
+    revision: Number = Field(description="The newest one, as it was read.")
+    to: Number = Field(description="The one to go back to.")
+
+
+class Accepted(Body):
+    id: str = Field(max_length=100, description="Of the candidate.")
+    revision: Number = Field(description="The newest one of the current transcript, as read.")
+
+
+class Restored(Body):
+    id: str = Field(max_length=100, description="Of the transcript to read again.")
+    revision: Number | None = Field(
+        description="The newest one of the current transcript, as read; null: there is none."
+    )
+
+
+class SpeakerNames(Body):
+    names: dict[Annotated[str, Field(max_length=200)], Annotated[str, Field(max_length=100)]] = (
+        Field(max_length=200, description="By label; an empty name takes one away.")
+    )
+
+
+# Reading
+
+
+@router.get("/transcriptions/{job_id}/transcript", responses={**READ, **documented(409)})
+def of_job(
+    request: Request,
+    job_id: JobId,
+    who: auth.User,
+    site: Here,
+    format: Format = "json",
+    partial: Annotated[bool, Query(description="What is there so far, while it runs.")] = False,
+) -> Response:
+    """As this transcription heard it; what people made of it since is with the media."""
+    with site.db.read() as tx:
+        job = job_api.found(tx, job_id, who.sees)
+        if job.kind != pipeline.TRANSCRIBE:
+            raise errors.NotFound(f"no transcription {job_id}")
+        kept = archive.get_of_job(tx, job_id)
+        so_far = passage_store.read(tx, job_id) if partial and kept is None else []
+    if kept is not None:
+        return _rendered(request, kept, format)
+    if job.state is State.COMPLETED:
+        raise errors.NotFound("what this transcription has heard is not kept any more")
+    if not partial:
+        raise errors.WrongState(
+            f"the transcription is {job.state}: ask again when it has completed, or for what is"
+            " there so far with partial=true"
+        )
+    made = passages.made_of(so_far, passages.engine_of(job.result))
+    return _answer(request, captions.render(made, format), format)
+
+
+@router.get("/media/{media_id}/transcript", responses=READ)
+def get(
+    request: Request,
+    media_id: MediaId,
+    who: auth.User,
+    site: Here,
+    format: Format = "json",
+    revision: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An older one.")] = None,
+) -> Response:
+    """With people's corrections; files have the speakers' names."""
+    with site.db.read() as tx:
+        item = library.found(tx, media_id, who.sees)
+        if revision is None:
+            kept = archive.found(tx, item.id)
+        else:
+            kept = archive.at_revision(tx, item.id, revision)
+    return _rendered(request, kept, format, item.duration)
+
+
+@router.get("/media/{media_id}/transcript/info")
+def info(media_id: MediaId, who: auth.User, site: Here) -> models.TranscriptInfo:
+    """All about the transcript but what was said."""
+    with site.db.read() as tx:
+        kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
+        other = archive.about_candidate(tx, kept.media_id)
+    return _info(kept, other)
+
+
+@router.get("/media/{media_id}/transcripts")
+def all_of(media_id: MediaId, who: auth.User, site: Here) -> models.Page[models.TranscriptSummary]:
+    """Also those that were replaced, and can be brought back; newest first."""
+    with site.db.read() as tx:
+        found = archive.all_of(tx, library.found(tx, media_id, who.sees).id)
+    return models.Page(items=[_summary(each) for each in found])
+
+
+@router.get("/media/{media_id}/transcript/revisions")
+def revisions(
+    media_id: MediaId, who: auth.User, site: Here
+) -> models.Page[models.TranscriptRevision]:
+    """What was changed, newest first."""
+    with site.db.read() as tx:
+        found = archive.history(tx, library.found(tx, media_id, who.sees).id)
+    return models.Page(
+        items=[
+            models.TranscriptRevision(
+                revision=each.number,
+                user_id=each.user_id or None,
+                reason=each.reason,
+                created_at=views.said("created_at", each.created_at),
+                changes=[
+                    models.SegmentChange.model_validate(change, from_attributes=True)
+                    for change in each.changes
+                ],
+            )
+            for each in found
+        ]
+    )
+
+
+@router.get("/media/{media_id}/transcript/candidate", responses=READ)
+def get_candidate(
+    request: Request, media_id: MediaId, who: auth.User, site: Here, format: Format = "json"
+) -> Response:
+    """A newer transcript, beside one that people have worked on."""
+    with site.db.read() as tx:
+        item = library.found(tx, media_id, who.sees)
+        kept = archive.found_candidate(tx, item.id)
+    return _rendered(request, kept, format, item.duration)
+
+
+# Changing
+
+
+@router.patch("/media/{media_id}/transcript", responses=documented(409))
+def edit(
+    media_id: MediaId, body: TranscriptEdit, who: auth.User, site: Here
+) -> models.TranscriptInfo:
+    """Correct segments; words that stay keep their times. 409 `edited_meanwhile` when somebody
+    was quicker."""
+    changes = [
+        Change(segment_id=each.id, text=each.text, speaker=each.speaker) for each in body.segments
+    ]
+    with site.db.read() as tx:
+        kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
+    draft = archive.draft_edit(kept, body.revision, changes)
+    return _change(site, media_id, who, lambda tx, _: archive.write(tx, kept, who.user_id, draft))
+
+
+@router.post("/media/{media_id}/transcript/revert", responses=documented(409))
+def revert(media_id: MediaId, body: Revert, who: auth.User, site: Here) -> models.TranscriptInfo:
+    """Go back to an older text, as a new revision."""
+    with site.db.read() as tx:
+        kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
+        draft = archive.draft_revert(tx, kept, body.revision, body.to)
+    return _change(site, media_id, who, lambda tx, _: archive.write(tx, kept, who.user_id, draft))
+
+
+@router.put("/media/{media_id}/transcript/speakers")
+def name_speakers(
+    media_id: MediaId, body: SpeakerNames, who: auth.User, site: Here
+) -> models.TranscriptInfo:
+    """What people call them; the document keeps its labels."""
+    return _change(site, media_id, who, lambda tx, id: archive.rename_speakers(tx, id, body.names))
+
+
+@router.post("/media/{media_id}/transcript/candidate/accept", responses=documented(409))
+def accept_candidate(
+    media_id: MediaId, body: Accepted, who: auth.User, site: Here
+) -> models.TranscriptInfo:
+    """Read it from now on, instead of the one that people have worked on. 409 when either is not
+    what you have seen any more."""
+    return _change(
+        site,
+        media_id,
+        who,
+        lambda tx, id: archive.accept_candidate(tx, id, body.id, body.revision),
+    )
+
+
+@router.post("/media/{media_id}/transcript/restore", responses=documented(409))
+def restore(media_id: MediaId, body: Restored, who: auth.User, site: Here) -> models.TranscriptInfo:
+    """Read one again that was replaced, with all that people have made of it."""
+    return _change(
+        site, media_id, who, lambda tx, id: archive.restore(tx, id, body.id, body.revision)
+    )
+
+
+@router.delete("/media/{media_id}/transcript/candidate", status_code=204)
+def dismiss_candidate(media_id: MediaId, who: auth.User, site: Here) -> None:
+    """Stay with the one that is there."""
+
+    def dismiss(tx: Tx) -> None:
+        archive.dismiss_candidate(tx, library.found(tx, media_id, who.sees).id)
+
+    site.db.run(dismiss)
+
+
+@receiving.post(
+    "/media/{media_id}/transcript/import",
+    status_code=201,
+    response_model=models.TranscriptInfo,
+    responses=documented(401, 403, 404, 409, 413, 415, 422, 503),
+    openapi_extra=upload_docs.CAPTIONS,
+)
+async def import_captions(
+    request: Request,
+    media_id: MediaId,
+    who: auth.User,
+    site: Here,
+    once: idempotency.Once,
+    replace: Annotated[
+        bool, Query(description="Even if people have worked on the one that is there.")
+    ] = False,
+) -> Response:
+    """Captions that you have already, WebVTT or SubRip, as the body or as a form's `file`."""
+    await run(_found, site, media_id, who)
+    content = await _content(request)
+    ready = await run(_prepared, content)
+
+    def keep(tx: Tx) -> models.TranscriptInfo:
+        item = library.found(tx, media_id, who.sees)
+        kept = archive.import_captions(tx, item.id, ready, replace=replace)
+        return _info(kept, archive.about_candidate(tx, item.id))
+
+    answer = await run(once.run, site, who, content, models.TranscriptInfo, keep)
+    return Response(answer.model_dump_json(), status_code=201, media_type="application/json")
+
+
+# How
+
+
+def _found(site: Site, media_id: str, who: Principal) -> Media:
+    with site.db.read() as tx:
+        return library.found(tx, media_id, who.sees)
+
+
+def _change(
+    site: Site, media_id: str, who: Principal, verb: Callable[[Tx, str], Kept]
+) -> models.TranscriptInfo:
+    def change(tx: Tx) -> tuple[Kept, About | None]:
+        kept = verb(tx, library.found(tx, media_id, who.sees).id)
+        return kept, archive.about_candidate(tx, kept.media_id)
+
+    return _info(*site.db.run(change))
+
+
+def _info(kept: Kept, other: About | None) -> models.TranscriptInfo:
+    return models.TranscriptInfo(
+        id=kept.id,
+        media_id=kept.media_id,
+        job_id=kept.job_id,
+        origin=kept.origin,
+        language=kept.language,
+        revision=kept.revision,
+        first_revision=kept.first_revision,
+        edited=kept.is_edited,
+        outdated=kept.is_outdated,
+        speakers=kept.speakers,
+        speaker_names=dict(kept.names),
+        candidate=None if other is None else _candidate(other),
+        created_at=views.said("created_at", kept.created_at),
+        updated_at=views.said("updated_at", kept.updated_at),
+    )
+
+
+def _summary(about: About) -> models.TranscriptSummary:
+    return models.TranscriptSummary(
+        id=about.id,
+        state=about.state,
+        job_id=about.job_id,
+        origin=about.origin,
+        language=about.language,
+        revision=about.revision,
+        edited=about.is_edited,
+        outdated=about.is_outdated,
+        created_at=views.said("created_at", about.created_at),
+        updated_at=views.said("updated_at", about.updated_at),
+    )
+
+
+def _candidate(kept: About) -> models.Candidate:
+    return models.Candidate(
+        id=kept.id,
+        job_id=kept.job_id,
+        language=kept.language,
+        created_at=views.said("created_at", kept.created_at),
+    )
+
+
+def _rendered(request: Request, kept: Kept, format: str, duration: float | None = None) -> Response:
+    if format == "json":
+        return _answer(request, kept.document, format)
+    text = captions.render(kept.transcript, format, kept.names, end=duration)
+    return _answer(request, text, format)
+
+
+def _answer(request: Request, text: str, format: str) -> Response:
+    return ranges.from_text(request, text, {**HEADERS, "Content-Type": captions.FORMATS[format]})
+
+
+async def _content(request: Request) -> bytes:
+    type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if type not in (*CAPTION_TYPES, "multipart/form-data"):
+        raise errors.UnsupportedMedia(
+            "send captions as text/vtt, as application/x-subrip or as a form with a field named"
+            " file"
+        )
+    form = None
+    if type == "multipart/form-data":
+        form = Form(request.headers["content-type"], frozenset())
+    content = bytearray()
+    async for chunk in request.stream():
+        content += b"".join(form.feed(chunk)) if form else chunk
+        if len(content) > IMPORT_LIMIT_BYTES:
+            raise errors.TooLarge(f"captions may have {IMPORT_LIMIT_BYTES // 2**20} MiB at most")
+    if form is not None:
+        form.check()
+    return bytes(content)
+
+
+def _prepared(content: bytes) -> archive.Prepared:
+    return archive.prepared(captions.parse(_text(content)))
+
+
+def _text(content: bytes) -> str:
+    """Old files are in the code page of the machine they were made on."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")

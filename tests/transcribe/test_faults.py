@@ -1,0 +1,367 @@
+"""Whatever an engine does, no word is lost or made up, and a crash costs one window."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rushes import errors
+from rushes.engines.engine import Answer, EngineUnavailable, Request, Turn, Watch
+from rushes.protocol import PASSAGE_LIMIT_BYTES, Beat, Claim, Pulse
+from rushes.transcripts import passages, transcript
+from rushes.transcripts.transcript import Transcript
+from rushes.worker import context
+from rushes.worker.context import Stop
+from transcribe.faulty import SPOKEN, Broken, Run, Scripted, recording
+
+# Speech, a long silence that is left out, and more speech: six windows.
+WORDS = [*range(70), *[None] * 12, *range(70, 130)]
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recording(tmp_path_factory.mktemp("talk") / "talk.wav", WORDS)
+
+
+def words_of(heard: Transcript) -> list[str]:
+    return [word.word for word in heard.words]
+
+
+def test_every_word_is_heard_once_at_its_time(tmp_path: Path, talk: Path) -> None:
+    engine = Scripted()
+    heard = Run(tmp_path, talk).attempt(engine)
+    assert words_of(heard) == [f"w{number}." for number in range(130)]
+    for word in heard.words:
+        second = WORDS.index(int(word.word[1:-1]))
+        assert word.start == pytest.approx(second, abs=0.05)
+        assert word.end == pytest.approx(second + SPOKEN, abs=0.05)
+    assert len(engine.asked) >= 5
+    assert all(len(request.sound) <= 30 * 32_000 for request in engine.asked)
+
+
+def test_a_crash_at_any_window_costs_that_window_and_no_other(tmp_path: Path, talk: Path) -> None:
+    undisturbed = Run(tmp_path / "whole", talk)
+    engine = Scripted()
+    whole = undisturbed.attempt(engine)
+    for crash in range(len(engine.asked)):
+        run = Run(tmp_path / str(crash), talk)
+        with pytest.raises(Broken):
+            run.attempt(Scripted(script=_breaks_at(crash)))
+        assert len(run.kept()) == crash
+        again = Scripted()
+        assert transcript.encode(run.attempt(again)) == transcript.encode(whole)
+        assert len(again.asked) == len(engine.asked) - crash
+
+
+def _breaks_at(crash: int):  # type: ignore[no-untyped-def]
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        if number == crash:
+            raise Broken
+        return answer
+
+    return script
+
+
+@dataclass
+class Coarse(Scripted):
+    """Finds the same speech, but not the pauses between words; then windows end elsewhere."""
+
+    def speech(self, sound: bytes, watch: Watch) -> Sequence[tuple[float, float]]:
+        joined: list[tuple[float, float]] = []
+        for start, end in super().speech(sound, watch):
+            if joined and start - joined[-1][1] < 1:
+                start = joined.pop()[0]
+            joined.append((start, end))
+        return joined
+
+
+def test_who_finds_other_windows_goes_on_behind_the_last_word(tmp_path: Path, talk: Path) -> None:
+    """Another engine or version takes over: nothing is heard twice, and nothing left out."""
+    for first, second in ((Scripted, Coarse), (Coarse, Scripted)):
+        for crash in (1, 3):
+            run = Run(tmp_path / f"{first.__name__}-{crash}", talk)
+            with pytest.raises(Broken):
+                run.attempt(first(script=_breaks_at(crash)))
+            heard = run.attempt(second())
+            assert words_of(heard) == [f"w{number}." for number in range(130)]
+
+
+def test_what_does_not_fit_into_an_answer_is_heard_in_parts(tmp_path: Path, talk: Path) -> None:
+    whole = Scripted()
+    Run(tmp_path / "whole", talk).attempt(whole)
+    engine = Scripted(script=_writes_at_most(8))
+    run = Run(tmp_path / "run", talk)
+    heard = run.attempt(engine)
+    assert words_of(heard) == [f"w{number}." for number in range(130)]
+    assert heard.text.split() == words_of(heard)
+    for word in heard.words:
+        assert word.start == pytest.approx(WORDS.index(int(word.word[1:-1])), abs=0.05)
+    assert len(run.kept()) == len(whole.asked), "the parts of a window are one passage"
+
+
+def _writes_at_most(count: int):  # type: ignore[no-untyped-def]
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        words = answer.words[:count]
+        text = " ".join(word.word for word in words)
+        return replace(answer, text=text, words=words, is_cut=len(answer.words) > count)
+
+    return script
+
+
+def test_a_part_whose_words_have_no_times_is_not_lost(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", list(range(16)))
+
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        answer = _writes_at_most(8)(number, request, answer)
+        return replace(answer, words=()) if number == 1 else answer
+
+    heard = Run(tmp_path / "run", source).attempt(Scripted(script=script))
+    assert heard.text.split() == [f"w{number}." for number in range(16)]
+
+
+def test_a_loop_that_fills_an_answer_is_no_reason_to_listen_to_parts(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", list(range(20)))
+
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        return replace(answer, text="and so on " * 20, words=(), is_cut=True)
+
+    engine = Scripted(script=script)
+    assert Run(tmp_path / "run", source).attempt(engine).text == "and so on"
+    assert len(engine.asked) == 4
+
+
+def test_a_window_that_loops_is_asked_for_again(tmp_path: Path, talk: Path) -> None:
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        loops = request.temperature == 0 and request.sound != b"" and number < 1
+        return replace(answer, text="and so on " * 20, words=()) if loops else answer
+
+    engine = Scripted(script=script)
+    heard = Run(tmp_path, talk).attempt(engine)
+    assert words_of(heard) == [f"w{number}." for number in range(130)]
+    assert [request.temperature for request in engine.asked[:3]] == [0.0, 0.2, 0.0]
+
+
+def test_a_window_that_only_loops_is_written_down_once(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", list(range(5)))
+
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        return replace(answer, text="and so on " * 20, words=())
+
+    engine = Scripted(script=script)
+    heard = Run(tmp_path / "run", source).attempt(engine)
+    assert heard.text == "and so on"
+    assert len(engine.asked) == 4
+    assert heard.words == []
+
+
+def test_what_is_made_up_where_nobody_speaks_is_left_out(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", list(range(5)))
+
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        return replace(
+            answer,
+            text="Thank you for watching!",
+            average_logprob=-1.3,
+            no_speech_probability=0.9,
+        )
+
+    heard = Run(tmp_path / "run", source).attempt(Scripted(script=script))
+    assert (heard.text, heard.segments, heard.words) == ("", [], [])
+
+
+def test_silence_is_never_shown_to_the_engine(tmp_path: Path) -> None:
+    source = recording(tmp_path / "silence.wav", [None] * 40)
+    engine = Scripted()
+    heard = Run(tmp_path / "run", source).attempt(engine)
+    assert engine.asked == []
+    assert heard.text == ""
+
+
+def test_the_language_is_detected_once_and_kept_after_a_crash(tmp_path: Path, talk: Path) -> None:
+    run = Run(tmp_path, talk)
+    first = Scripted(script=_breaks_at(2))
+    with pytest.raises(Broken):
+        run.attempt(first)
+    assert [request.language for request in first.asked] == [None, "en", "en"]
+    second = Scripted()
+    run.attempt(second)
+    assert {request.language for request in second.asked} == {"en"}
+    assert run.result["language"] == "en"
+
+
+def test_an_unsure_language_is_asked_for_again(tmp_path: Path, talk: Path) -> None:
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        return replace(answer, language="cy", language_probability=0.2) if number == 0 else answer
+
+    engine = Scripted(script=script)
+    run = Run(tmp_path, talk)
+    run.attempt(engine)
+    assert [request.language for request in engine.asked[:3]] == [None, None, "en"]
+
+
+def test_hints_reach_the_engine(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", [1])
+    engine = Scripted()
+    wishes = {"prompt": "A lecture.", "vocabulary": ["Rushes", "FFmpeg"], "language": "en-GB"}
+    Run(tmp_path / "run", source, **wishes).attempt(engine)
+    [request] = engine.asked
+    assert request.prompt == "A lecture. Rushes, FFmpeg."
+    assert request.language == "en"
+
+
+def test_who_speaks_is_found_out_once_and_told_of_every_word(tmp_path: Path, talk: Path) -> None:
+    turns = [Turn(start=0, end=65, speaker=0), Turn(start=65, end=142, speaker=1)]
+    engine = Scripted(turns=turns)
+    run = Run(tmp_path, talk, diarize=True, speakers=2)
+    heard = run.attempt(engine)
+    assert {word.speaker for word in heard.words} == {"SPEAKER_00", "SPEAKER_01"}
+    assert engine.diarized[0].speakers == 2
+    assert run.result["speakers"] == 2
+    again = Scripted()
+    assert transcript.encode(run.attempt(again)) == transcript.encode(heard)
+    assert (again.asked, again.diarized) == ([], [])
+
+
+def test_any_number_of_turns_can_be_kept_and_all_of_them_count(
+    tmp_path: Path, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day of talk has more than fits into one passage; a crash between two of them costs
+    only the speakers."""
+    turns = [
+        Turn(start=at * 142 / 9000, end=(at + 1) * 142 / 9000, speaker=at % 7) for at in range(9000)
+    ]
+    run = Run(tmp_path, talk, diarize=True)
+    put = run.folder.put_passage
+
+    def breaks(claim: Claim, number: int, content: Any) -> None:
+        if passages.is_turns(content) and content["page"] == 2:
+            raise Broken
+        put(claim, number, content)
+
+    with monkeypatch.context() as patch, pytest.raises(Broken):
+        patch.setattr(run.folder, "put_passage", breaks)
+        run.attempt(Scripted(turns=turns))
+    assert passages.turns(run.kept()) is None
+    again = Scripted(turns=turns)
+    run.attempt(again)
+    assert again.asked == []
+    found = passages.turns(run.kept())
+    assert found is not None
+    assert [each.speaker for each in found] == [f"SPEAKER_{at % 7:02d}" for at in range(9000)]
+    assert found[-1].end == pytest.approx(142)
+    assert run.result["speakers"] == 7
+    assert max(len(json.dumps(each)) for each in run.kept()) < PASSAGE_LIMIT_BYTES / 2
+
+
+def test_a_translation_is_english_and_what_is_spoken_is_kept(tmp_path: Path, talk: Path) -> None:
+    def german(number: int, request: Request, answer: Answer) -> Answer:
+        return replace(answer, language="de")
+
+    def breaks(number: int, request: Request, answer: Answer) -> Answer:
+        return german(number, request, _breaks_at(2)(number, request, answer))
+
+    run = Run(tmp_path, talk, task="translate")
+    with pytest.raises(Broken):
+        run.attempt(Scripted(script=breaks))
+    engine = Scripted(script=german)
+    assert run.attempt(engine).language == "en"
+    assert {request.language for request in engine.asked} == {"de"}
+    assert run.result["language"] == "en"
+
+
+def test_a_line_that_was_cut_off_costs_its_window_alone(tmp_path: Path, talk: Path) -> None:
+    run = Run(tmp_path, talk)
+    with pytest.raises(Broken):
+        run.attempt(Scripted(script=_breaks_at(3)))
+    kept = tmp_path / ".rushes" / "passages.jsonl"
+    kept.write_bytes(kept.read_bytes()[:-40])
+    assert len(run.kept()) == 2
+    with pytest.raises(Broken):
+        run.attempt(Scripted(script=_breaks_at(1)))
+    assert len(run.kept()) == 3, "what is written next is not spoilt by it"
+    assert words_of(run.attempt(Scripted())) == [f"w{number}." for number in range(130)]
+    lines = kept.read_bytes().splitlines(keepends=True)
+    kept.write_bytes(b"".join(lines[:1] + lines[4:]))
+    assert len(run.kept()) == 1, "behind a gap nothing counts"
+
+
+def test_without_a_model_the_engine_chooses(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", [1])
+    engine = Scripted()
+    run = Run(tmp_path / "run", source)
+    run.attempt(engine)
+    assert engine.asked[0].model == "its-own-choice"
+    assert run.result["engine"]["transcription_model"] == "its-own-choice"
+    Run(tmp_path / "named", source, model="large").attempt(engine)
+    assert engine.asked[1].model == "large"
+
+
+def test_a_cancel_is_heard_while_the_sound_is_extracted(
+    tmp_path: Path, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "LISTEN_SECONDS", 0.0)
+    run = Run(tmp_path, talk)
+
+    def canceled(claims: Sequence[Claim]) -> Pulse:
+        return Pulse({each.claim_id: Beat(True, cancel=True) for each in claims}, drain=False)
+
+    monkeypatch.setattr(run.folder, "heartbeat", canceled)
+    engine = Scripted()
+    with pytest.raises(errors.Canceled):
+        run.attempt(engine)
+    assert engine.stretches == 0
+
+
+def test_an_engine_that_cannot_run_says_so_before_anything_is_read(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", [1])
+    engine = Scripted(unavailable=EngineUnavailable("no speech engine is installed here"))
+    run = Run(tmp_path / "run", source)
+    with pytest.raises(errors.PermanentFailure) as failure:
+        run.attempt(engine)
+    assert failure.value.code == "engine_unavailable"
+    # A retry works once it is there.
+    assert words_of(run.attempt(Scripted())) == ["w1."]
+
+
+def test_a_cancel_reaches_the_engine(tmp_path: Path, talk: Path) -> None:
+    run = Run(tmp_path, talk)
+
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        assert run.job is not None
+        run.job.stop(Stop.CANCELED)
+        return answer
+
+    engine = Scripted(script=script)
+    with pytest.raises(errors.Canceled):
+        run.attempt(engine)
+    assert len(engine.asked) == 1
+
+
+def test_stages_come_in_order_and_progress_never_falls(tmp_path: Path, talk: Path) -> None:
+    run = Run(tmp_path, talk, diarize=True)
+    run.attempt(Scripted(turns=[Turn(start=0, end=142, speaker=0)]))
+    stages = list(dict.fromkeys(report.stage for report in run.reports))
+    assert stages == ["preparing", "transcribing", "diarizing", "merging", "saving"]
+    shares = [report.progress for report in run.reports]
+    assert shares == sorted(shares)
+    texts = [
+        report.detail["text"] for report in run.reports if report.detail and "text" in report.detail
+    ]
+    assert " ".join(texts).split() == [f"w{number}." for number in range(130)]
+
+
+def test_what_a_worker_says_is_not_trusted() -> None:
+    contents = [
+        "nonsense",
+        {"start": "x"},
+        {"turns": 5},
+        None,
+        {"start": 0, "end": 1, "text": "Hi."},
+    ]
+    assert [each.text for each in passages.spoken(contents)] == ["Hi."]
+    assert passages.turns(contents) == []
