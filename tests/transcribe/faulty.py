@@ -135,7 +135,7 @@ class Scripted:
 class Only:
     """A registry with one engine."""
 
-    engine: Scripted
+    engine: Engine
 
     def get(self, id: str | None = None) -> Engine:
         return self.engine
@@ -161,7 +161,7 @@ class Run:
         self.result: dict[str, Any] = {}
         self.job: JobContext | None = None
 
-    def attempt(self, engine: Scripted) -> Transcript:
+    def attempt(self, engine: Engine) -> Transcript:
         assignment = self.folder.assignment("transcribe", self._args)
         self.job = JobContext(
             assignment, self.reports.append, coordinator=self.folder, scratch_root=self._place

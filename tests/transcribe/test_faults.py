@@ -159,6 +159,23 @@ def test_a_window_that_only_loops_is_written_down_once(tmp_path: Path) -> None:
     assert heard.words == []
 
 
+@pytest.mark.parametrize("kept", [slice(20, None), slice(None, 6), [0, 1, 2, 25, 26, 27, 28]])
+def test_who_is_passed_over_is_listened_to_alone(tmp_path: Path, kept: Any) -> None:
+    """As when somebody loud follows somebody quiet."""
+    source = recording(tmp_path / "short.wav", list(range(29)))
+
+    def script(number: int, request: Request, answer: Answer) -> Answer:
+        if number:
+            return answer
+        words = answer.words[kept] if isinstance(kept, slice) else [answer.words[n] for n in kept]
+        return replace(answer, text=" ".join(word.word for word in words), words=words)
+
+    engine = Scripted(script=script)
+    heard = Run(tmp_path / "run", source).attempt(engine)
+    assert words_of(heard) == [f"w{number}." for number in range(29)]
+    assert len(engine.asked) == 2
+
+
 def test_what_is_made_up_where_nobody_speaks_is_left_out(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", list(range(5)))
 

@@ -41,6 +41,23 @@ def test_what_is_believed(answer: Answer, verdict: Verdict) -> None:
     assert judge(answer, 20.0) is verdict
 
 
+@pytest.mark.parametrize(
+    ("times", "gaps"),
+    [
+        ([(0, 1), (4, 5), (9, 10), (14, 15), (19, 20)], []),
+        ([(18, 19), (19, 20)], [(0.0, 18)]),
+        ([(0, 1), (9, 10), (14, 15), (19, 20)], [(1, 9)]),
+        ([(0, 1), (2, 3)], [(3, 20.0)]),
+        ([], []),
+    ],
+)
+def test_where_speech_was_passed_over(
+    times: list[tuple[float, float]], gaps: list[tuple[float, float]]
+) -> None:
+    words = [Word(start=start, end=end, word="x") for start, end in times]
+    assert guards.passed_over(Answer(text="x", words=words), 20.0) == gaps
+
+
 def test_a_loop_that_stays_is_said_once_and_its_words_with_it() -> None:
     mended = guards.mended(said("And so on. " + "We are here. " * 9 + "The end."))
     assert mended.text == "And so on. We are here. The end."

@@ -133,6 +133,19 @@ def test_what_was_heard_before_is_left_out() -> None:
     assert window.after(50) is None
 
 
+@pytest.mark.parametrize(
+    ("between", "clips"),
+    [
+        ((0, 1), ((1, 2),)),
+        ((1, 3), ((2, 3), (10, 11))),
+        ((2.5, 9), ((10.5, 12),)),
+        ((0, 4), ((1, 3), (10, 12))),
+    ],
+)
+def test_a_part_of_a_window_is_what_is_heard_between(between: Span, clips: object) -> None:
+    assert Window(((1, 3), (10, 12))).part(*between).clips == clips
+
+
 def test_a_word_never_lies_across_a_silence_that_was_left_out() -> None:
     start, end = Window(((1, 3), (10, 12))).times(1.8, 2.4)
     assert (start, end) == pytest.approx((10, 10.4))

@@ -27,6 +27,8 @@ SLACK_SECONDS = 1.0
 LONGEST_PHRASE = 12
 REPEATS = {1: 8, 2: 5, 3: 4}
 MANY = 3
+# A window is all speech: so long without a word, and some were passed over.
+LONGEST_GAP = 5.0
 # With how much freedom a window is tried again.
 TEMPERATURES = (0.2, 0.4, 0.8)
 
@@ -47,6 +49,16 @@ def judge(answer: Answer, seconds: float) -> Verdict:
     if trust < UNSURE_LOGPROB or loops(answer) or _is_hurried(answer, seconds):
         return Verdict.AGAIN
     return Verdict.KEEP
+
+
+def passed_over(answer: Answer, seconds: float) -> list[tuple[float, float]]:
+    """Where a window has no words for long, although it has some."""
+    if not answer.words:
+        return []
+    starts = [word.start for word in answer.words]
+    ends = [word.end for word in answer.words]
+    gaps = zip([0.0, *ends], [*starts, seconds], strict=True)
+    return [(end, start) for end, start in gaps if start - end >= LONGEST_GAP]
 
 
 def best(answers: Sequence[Answer], seconds: float) -> Answer:

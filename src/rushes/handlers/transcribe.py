@@ -21,6 +21,7 @@ from rushes.engines.engine import (
     SpeakerRequest,
     Utterance,
 )
+from rushes.engines.engine import Word as EngineWord
 from rushes.engines.registry import Registry
 from rushes.handlers import guards, windows
 from rushes.handlers.guards import Verdict
@@ -241,7 +242,22 @@ class Work:
             first, second = window.halves(self._recording.quietest)
             return [*self._hear(first), *self._hear(second)]
         self._note_language(answer, window.seconds)
-        return [(window, answer)]
+        return self._filled(window, answer, request)
+
+    def _filled(self, window: Window, answer: Answer, request: Request) -> list[Piece]:
+        """Engines pass over quiet people when somebody loud follows. All of a window is speech, so
+        where there are no words for long it is listened to once more, alone."""
+        pieces: list[Piece] = []
+        left = list(answer.words)
+        for start, end in guards.passed_over(answer, window.seconds):
+            part = window.part(start, end)
+            heard = self._believed(replace(request, sound=self._recording.sound(part)), part)
+            self._job.log(f"listened again from {part.start:.1f} to {part.end:.1f} s")
+            if heard.text:
+                before = [word for word in left if word.end <= start]
+                left = left[len(before) :]
+                pieces += [(window, _only(answer, before)), (part, heard)]
+        return [*pieces, (window, _only(answer, left) if pieces else answer)]
 
     def _has_more(self, answer: Answer, window: Window) -> bool:
         """A loop fills any room; there is nothing behind it."""
@@ -325,6 +341,10 @@ class Place:
 
     def encode(self) -> list[Any]:
         return [self.begin, self.done, self.language]
+
+
+def _only(answer: Answer, words: Sequence[EngineWord]) -> Answer:
+    return replace(answer, text=joined(word.word for word in words), words=words)
 
 
 def _words(window: Window, answer: Answer) -> Iterator[Word]:

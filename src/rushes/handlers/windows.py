@@ -65,6 +65,16 @@ class Window:
         )
         return Window(rest) if rest else None
 
+    def part(self, start: float, end: float) -> Window:
+        """What is heard between two times inside the window."""
+        clips, at = [], 0.0
+        for first, last in self.clips:
+            low, high = max(first, first + start - at), min(last, first + end - at)
+            if high > low:
+                clips.append((low, high))
+            at += last - first
+        return Window(tuple(clips))
+
     def halves(self, quietest: Callable[[float, float], float]) -> tuple[Window, Window]:
         """Cut in its middle third: between two clips if that is possible, else where it is
         quietest."""

@@ -1,0 +1,98 @@
+"""Sound that nobody planned for, with the real engine: sane words, or none."""
+
+from __future__ import annotations
+
+import math
+import wave
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import jiwer
+import pytest
+
+import speech
+from rushes.engines.engine import BYTES_PER_SECOND, RATE, Turn
+from rushes.engines.local import Local
+from rushes.transcripts.transcript import Transcript
+from transcribe.faulty import Run
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Local]:
+    engine = speech.engine("whisper-base", "diarization-default")
+    yield engine
+    engine.close()
+
+
+def written(path: Path, *channels: bytes, rate: int = RATE) -> Path:
+    tracks = [array("h", each) for each in channels]
+    length = max(map(len, tracks))
+    for track in tracks:
+        track.extend([0] * (length - len(track)))
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(len(tracks))
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        together = array("h", (sample for frame in zip(*tracks, strict=True) for sample in frame))
+        file.writeframes(together.tobytes())
+    return path
+
+
+def heard(tmp_path: Path, engine: Local, source: Path, **wishes: object) -> Transcript:
+    return Run(tmp_path / "run", source, model="whisper-base", **wishes).attempt(engine)
+
+
+def test_two_channels_with_a_speaker_each_are_both_heard(tmp_path: Path, engine: Local) -> None:
+    jfk, (reader, *_) = speech.pcm("jfk"), speech.librivox()
+    later = speech.silence(len(jfk) / BYTES_PER_SECOND) + reader.sound
+    source = written(tmp_path / "both.wav", jfk, later)
+    found = heard(tmp_path, engine, source)
+    said = f"{speech.JFK_TEXT} {reader.text}"
+    assert jiwer.wer(speech.plain(said), speech.plain(found.text)) <= 0.15
+
+
+def test_music_is_not_made_into_words(tmp_path: Path, engine: Local) -> None:
+    chords = ((262, 330, 392), (294, 370, 440), (349, 440, 523), (196, 247, 294))
+    samples = array("h")
+    for at in range(20 * RATE):
+        chord = chords[at // (RATE // 2) % 4]
+        level = sum(math.sin(math.tau * tone * at / RATE) for tone in chord)
+        samples.append(int(4000 * level * (1 - at % (RATE // 2) / RATE)))
+    found = heard(tmp_path, engine, written(tmp_path / "music.wav", samples.tobytes()))
+    assert found.text == ""
+
+
+def test_one_sample_is_an_empty_transcript(tmp_path: Path, engine: Local) -> None:
+    found = heard(tmp_path, engine, written(tmp_path / "one.wav", b"\x01\x00"))
+    assert (found.text, found.words, found.segments) == ("", [], [])
+
+
+def test_a_wrong_language_gives_words_that_are_in_order_and_inside(
+    tmp_path: Path, engine: Local
+) -> None:
+    source = speech.recording("jfk")
+    found = heard(tmp_path, engine, source, language="de")
+    starts = [word.start for word in found.words]
+    assert starts == sorted(starts)
+    assert all(0 <= word.start <= word.end <= 11.1 for word in found.words)
+    assert len(found.text) < 400
+
+
+@pytest.mark.thorough
+def test_three_people_are_counted_and_told_apart(tmp_path: Path, engine: Local) -> None:
+    sound, turns = speech.two_speakers()
+    start = len(sound) / BYTES_PER_SECOND
+    sound += speech.pcm("jfk")
+    end = len(sound) / BYTES_PER_SECOND
+    truth = [*turns, Turn(start=start, end=end, speaker=2)]
+    found = heard(tmp_path, engine, written(tmp_path / "three.wav", sound), diarize=True)
+    labels = sorted({word.speaker for word in found.words if word.speaker})
+    assert labels == ["SPEAKER_00", "SPEAKER_01", "SPEAKER_02"]
+    right = sum(_who(truth, (word.start + word.end) / 2) == word.speaker for word in found.words)
+    assert right / len(found.words) >= 0.85
+
+
+def _who(turns: list[Turn], at: float) -> str:
+    nearest = min(turns, key=lambda turn: max(turn.start - at, at - turn.end, 0.0))
+    return f"SPEAKER_{nearest.speaker:02d}"
