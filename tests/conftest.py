@@ -160,7 +160,7 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 # A shell that runs this in the background has it ignored, and so would every program we interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-RARE_PAIRS = (
+LONG_OR_RARE = (
     "[postgres-s3",
     "[http-sqlite",
     "[in-process-postgres",
@@ -183,6 +183,30 @@ RARE_PAIRS = (
     "test_whatever_is_asked_is_answered_as_documented[admin]",
     "test_a_set_stays_published_when_the_server_dies_before_it_can_say_so[postgres]",
     "test_a_job_whose_worker_never_heard_of_it_is_handed_out_again[postgres]",
+    "[postgres media]",
+    "[sqlite two jobs, a failover]",
+    "test_random_histories_on_postgres",
+    "test_a_server_that_is_killed_goes_on_after_the_last_segment",
+    "test_what_browsers_play_is_there_before_anything_is_encoded",
+    "test_a_server_that_is_not_there_yet_is_waited_for",
+    "test_files_that_come_slowly_hold_up_nobody",
+    "when_the_server_dies[put: written]",
+    "when_the_server_dies[complete: pointer switched]",
+    "when_the_server_dies[gather: before the commit]",
+    "test_postgres_of_either_source_clones_databases[wheel]",
+    "test_tokens_are_shown_once_and_can_be_revoked[inside]",
+    "test_media_are_listed_shown_shared_and_removed[inside]",
+    "test_more_jobs_than_fit_on_a_page_are_listed[inside]",
+    "test_jobs_are_canceled_and_retried_by_a_filter_after_a_count[inside]",
+    "can_change_nothing[worker: before complete]",
+    "test_a_server_that_works_itself_tries_again_after_it_died[put: written]",
+    "test_a_second_signal_ends_it_now",
+    "test_a_server_that_is_killed_half_way_ends_the_put_and_the_read",
+    "test_an_overlay_is_in_its_corner[top-left]",
+    "test_an_overlay_is_in_its_corner[bottom-left]",
+    "same_frames[anamorphic.mp4]",
+    "same_frames[late-picture.mkv]",
+    "same_frames[screen.webm]",
 )
 
 
@@ -191,5 +215,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each database, storage and transport is tested every time, all pairs in `make soak`, and so
     is what takes longest and has a shorter relative."""
     for item in items:
-        if any(pair in item.nodeid for pair in RARE_PAIRS):
+        if any(pair in item.nodeid for pair in LONG_OR_RARE):
             item.add_marker(pytest.mark.thorough)

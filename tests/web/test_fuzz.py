@@ -43,7 +43,7 @@ def test_whatever_is_asked_is_answered_as_documented(
         *("--checks", ",".join(CHECKS)),
         *("--include-path-regex", paths),
         *("--exclude-path-regex", ENDLESS),
-        *(more if EXAMPLES else ["--phases", "fuzzing", "--max-examples", "4"]),
+        *(more if EXAMPLES else ["--phases", "fuzzing", "--max-examples", "2"]),
         *("--seed", "7"),
         *("--request-timeout", "20"),
         "--continue-on-failure",
