@@ -194,7 +194,7 @@ class Bench:
         """`rushes process`, perhaps killed when so much of it is done."""
         with tempfile.TemporaryDirectory(dir=self.place) as directory, children_cpu() as spent:
             argv = [sys.executable, "-m", "rushes", "process", str(self.source)]
-            argv += ["--out", directory, "--preset", self.preset]
+            argv += ["--out", directory, "--preset", self.preset, "--no-transcribe"]
             began = time.perf_counter()
             if kill_at is not None:
                 wanted = round(len(RUNGS) * self.seconds / 4 * kill_at)

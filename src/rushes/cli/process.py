@@ -178,9 +178,15 @@ def _process(
     folder = Folder(source, target)
     folder.begin(about)
 
+    # The bar is for both steps; neither is known to take longer.
+    share = 0.5 if "speech" in args else 1.0
+
     def report(progress: Progress) -> None:
         folder.note(progress)
-        task.at(progress.progress, _stage(progress))
+        task.at(share * progress.progress, _stage(progress))
+
+    def listened(progress: Progress) -> None:
+        task.at(share + (1 - share) * progress.progress, _stage(progress))
 
     job = JobContext(
         folder.assignment("transcode", args),
@@ -190,7 +196,7 @@ def _process(
     )
     try:
         made = transcode(job)
-        spoken = _speech(folder, args["speech"], engines, report) if "speech" in args else None
+        spoken = _speech(folder, args["speech"], engines, listened) if "speech" in args else None
         folder.finish([*(job.manifest or {}), *((spoken and spoken.names) or ())])
     except errors.JobOutcome as error:
         result.status, result.error = "failed", error.message
