@@ -176,7 +176,7 @@ def _other_forms(
     return [
         at
         for at, each in enumerate(found)
-        if tokens.stem(each.word, language) == stem or (is_prefix and each.word.startswith(word))
+        if (is_prefix and each.word.startswith(word)) or tokens.stem(each.word, language) == stem
     ]
 
 

@@ -159,16 +159,22 @@ def stem(word: str, language: str | None) -> str:
 
 
 def _stemmer(language: str) -> Any:
-    # Slow to import, and most commands look for nothing.
-    import snowballstemmer
+    # Most commands look for nothing.
+    import Stemmer
+
+    name = _algorithm(language)
+    if name is not None and not hasattr(_stemmers, name):
+        setattr(_stemmers, name, Stemmer.Stemmer(name))
+    return None if name is None else getattr(_stemmers, name)
+
+
+@lru_cache(maxsize=1000)
+def _algorithm(language: str) -> str | None:
+    import Stemmer
 
     code = re.split("[-_]", language)[0]
     name = LANGUAGES.get(code, code)
-    if name not in snowballstemmer.algorithms():
-        return None
-    if not hasattr(_stemmers, name):
-        setattr(_stemmers, name, snowballstemmer.stemmer(name))
-    return getattr(_stemmers, name)
+    return name if name in Stemmer.algorithms() else None
 
 
 # What is looked for
