@@ -5,6 +5,9 @@ READY := .venv/.ready
 # What the server alone needs; `make test` adds to it.
 RUN_READY := .venv/.ready-to-run
 BENCH_READY := .venv-bench/.ready
+# The pages, built by the package's build hook.
+PAGES := src/rushes/web/static/index.html
+PAGE_SOURCES := $(shell find ui -path ui/node_modules -prune -o -type f ! -name schema.d.ts -print) docs/openapi.json
 
 # Debian splits venv off from Python; as root we can fetch it.
 define venv
@@ -13,7 +16,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search lock clean
+.PHONY: setup run test check pages browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search lock clean
 
 setup: $(READY)
 
@@ -31,14 +34,23 @@ $(RUN_READY): requirements.txt pyproject.toml
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
-run: $(RUN_READY)
+$(PAGES): $(RUN_READY) $(PAGE_SOURCES) hatch_build.py
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+run: $(RUN_READY) $(PAGES)
 	$(BIN)/rushes serve
 
 test: check
 
 # More processes than cores: a third of their time they wait for others.
-check: lint types contracts browser
+check: lint types contracts pages browser
 	$(BIN)/pytest -n 3
+
+# Types and component tests of the pages. Without Node on the machine they are only built.
+pages: $(READY) $(PAGES)
+	@command -v npm >/dev/null || { echo "no npm: the pages are built, not checked"; exit 0; } \
+		&& cd ui && { [ -d node_modules ] || npm ci --ignore-scripts; } && npm run --silent types && npm run --silent check && npm test --silent
 
 # Tests that play videos need a browser; without one, and without the right to install it, they are skipped.
 browser:

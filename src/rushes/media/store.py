@@ -479,7 +479,7 @@ def artifacts(tx: Tx, version_id: str) -> list[Row]:
     )
 
 
-def well_known(tx: Tx, version_ids: list[str], names: list[str]) -> set[tuple[str, str]]:
+def well_known(tx: Tx, version_ids: list[str], names: Sequence[str]) -> set[tuple[str, str]]:
     """Which of these versions have which of these artifacts."""
     rows = tx.all(
         """

@@ -175,6 +175,9 @@ class Media(BaseModel):
     jobs: list[Job]
     stream_url: str | None
     thumbnail_url: str | None
+    storyboard_url: str | None = Field(None, description="WebVTT: a small picture for each moment.")
+    chapters_url: str | None = Field(None, description="WebVTT, if the source has chapters.")
+    waveform_url: str | None = Field(None, description="JSON, for sound without a picture.")
     share_url: str | None
     error: str | None
     width: int | None = None
@@ -192,6 +195,9 @@ class SharedMedia(BaseModel):
     duration: float | None
     stream_url: str | None
     thumbnail_url: str | None
+    storyboard_url: str | None = None
+    chapters_url: str | None = None
+    waveform_url: str | None = None
 
 
 class Rung(BaseModel):

@@ -1,11 +1,21 @@
-"""The few pages there are so far: where a sign-in link leads, and a first page after it."""
+"""The pages: one application for the browser, served for every address it knows.
+
+It is built from `ui/` when the package is installed. The few words that must be there before it
+runs are a share link's title, so that whoever passes the link on shows what it is.
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import lru_cache
 from html import escape
+from pathlib import Path as FilePath
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from rushes import errors
@@ -16,51 +26,130 @@ from rushes.web.site import Here
 
 router = APIRouter(include_in_schema=False, dependencies=[auth.Public])
 
+BUILT = FilePath(__file__).parent / "static"
+TITLE = "<title>Rushes</title>"
+NOT_BUILT = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    f"{TITLE}</head><body><h1>The pages are not built</h1>"
+    "<p>Install the package again with Node 20.19 or later, or with access to PyPI.</p>"
+    "<p>The API and the command line work without them.</p></body></html>"
+)
+# Addresses that the application knows how to show.
+KNOWN = (
+    "/",
+    "/watch/{id}",
+    "/queue",
+    "/queue/{id}",
+    "/workers",
+    "/settings",
+    "/settings/{section}",
+    "/welcome",
+)
+FRESH, FOREVER = "no-cache", "public, max-age=31536000, immutable"
+# Smaller ones gain nothing.
+COMPRESSED_FROM_BYTES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    body: bytes
+    compressed: bytes | None
+    etag: str
+    content_type: str
+
+
+def _application() -> HTMLResponse:
+    return _html(200)
+
+
+for path in KNOWN:
+    router.get(path, response_class=HTMLResponse)(_application)
+
 
 @router.get("/sign-in", response_class=HTMLResponse)
 def sign_in(
     request: Request, site: Here, token: Annotated[str | None, Query(max_length=200)] = None
 ) -> Response:
-    """Uses a one-time link up and goes on to the first page, without the secret in its address."""
+    """Uses a one-time link up and goes on to the first page, without the secret in its address.
+    The application says that a link does not work when it still finds the secret there."""
     if token is None:
-        return _page("Sign in", "<p>Open the sign-in link that the server printed.</p>", 200)
+        return _html(200)
     try:
         user_id = site.db.run(lambda tx: access.use_link(tx, token))
-    except errors.Unauthorized as error:
-        return _page("This link does not work", f"<p>{escape(error.message)}.</p>", 401)
+    except errors.Unauthorized:
+        return _html(401)
     response = RedirectResponse("/", 303)
     accounts.open_session(site, request, response, user_id)
     return response
 
 
-@router.get("/", response_class=HTMLResponse)
-def home(request: Request, site: Here, cookie: auth.Cookie) -> Response:
-    who = access.by_session(site.db, cookie) if cookie else None
-    if who is None:
-        return _page("Rushes", "<p>Rushes is running. Open the sign-in link it printed.</p>", 200)
-    return _page(
-        "Rushes",
-        f"<p>You are signed in as <strong>{escape(who.name)}</strong>.</p>"
-        "<p>Upload a recording from a terminal on this machine:</p>"
-        "<pre>rushes upload recording.mp4 --wait</pre>"
-        '<p>The API is described in <a href="/api/v1/openapi.json">openapi.json</a>.</p>',
-        200,
-    )
-
-
 @router.get("/s/{token}", response_class=HTMLResponse)
-def share(token: str, site: Here) -> Response:
-    item = playback.shared_media(token, site)
-    body = f"<p>{escape(item.status)}</p>"
-    if item.stream_url:
-        body = f'<p><a href="{escape(item.stream_url)}">Watch</a></p>'
-    return _page(escape(item.title), body, 200)
+def share(token: Annotated[str, Path(max_length=100)], site: Here) -> Response:
+    try:
+        return _html(200, playback.shared_media(token, site).title)
+    except errors.NotFound:
+        return _html(404)
 
 
-def _page(title: str, body: str, status: int) -> HTMLResponse:
-    head = f'<meta name="viewport" content="width=device-width"><title>{title}</title>'
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{head}</head>'
-        f"<body><main><h1>{title}</h1>{body}</main></body></html>",
-        status,
+@router.get("/assets/{name}")
+def asset(request: Request, name: Annotated[str, Path(max_length=200)]) -> Response:
+    """Named by what is in it, so it never changes."""
+    return _file(request, f"assets/{name}", FOREVER)
+
+
+@router.get("/favicon.svg")
+def icon(request: Request) -> Response:
+    return _file(request, "favicon.svg", FRESH)
+
+
+@router.get("/theme.js")
+def theme(request: Request) -> Response:
+    return _file(request, "theme.js", FRESH)
+
+
+def _html(status: int, title: str | None = None) -> HTMLResponse:
+    page = _index()
+    if title is not None:
+        page = page.replace(TITLE, f"<title>{escape(title)}</title>", 1)
+    return HTMLResponse(page, status, headers={"Cache-Control": FRESH})
+
+
+@lru_cache(maxsize=1)
+def _index() -> str:
+    index = BUILT / "index.html"
+    return index.read_text() if index.exists() else NOT_BUILT
+
+
+def _file(request: Request, name: str, cache: str) -> Response:
+    found = _assets().get(name)
+    if found is None:
+        raise errors.NotFound("no such file")
+    headers = {"Cache-Control": cache, "ETag": found.etag, "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == found.etag:
+        return Response(status_code=304, headers=headers)
+    body = found.body
+    if found.compressed and "gzip" in request.headers.get("accept-encoding", ""):
+        body = found.compressed
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, media_type=found.content_type, headers=headers)
+
+
+@lru_cache(maxsize=1)
+def _assets() -> dict[str, Asset]:
+    """All there are, read once: a name from outside never becomes a path."""
+    return {
+        file.relative_to(BUILT).as_posix(): _asset(file)
+        for file in BUILT.rglob("*")
+        if file.is_file()
+    }
+
+
+def _asset(file: FilePath) -> Asset:
+    body = file.read_bytes()
+    smaller = gzip.compress(body, 9, mtime=0) if len(body) >= COMPRESSED_FROM_BYTES else None
+    return Asset(
+        body=body,
+        compressed=smaller,
+        etag=f'"{hashlib.sha256(body).hexdigest()[:32]}"',
+        content_type=mimetypes.guess_type(file.name)[0] or "application/octet-stream",
     )

@@ -23,6 +23,8 @@ from rushes.web import models
 from rushes.web.site import Site
 
 MASTER, THUMBNAIL = "master.m3u8", "thumbnail.jpg"
+STORYBOARD, CHAPTERS, WAVEFORM = "storyboard.vtt", "chapters.vtt", "waveform.json"
+WELL_KNOWN = (MASTER, THUMBNAIL, STORYBOARD, CHAPTERS, WAVEFORM)
 SAME_NAME = set(models.Job.model_fields) & set(jobs.Job.__dataclass_fields__)
 
 
@@ -105,7 +107,7 @@ def watchable(tx: Tx, items: Sequence[Media]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {item.id: set() for item in items}
     media_of = {item.current_version_id: item.id for item in items if item.current_version_id}
     if media_of:
-        for version, name in media_store.well_known(tx, [*media_of], [MASTER, THUMBNAIL]):
+        for version, name in media_store.well_known(tx, [*media_of], WELL_KNOWN):
             found[media_of[version]].add(name)
     waiting = [item.id for item in items if item.current_version_id is None]
     building = playback_store.building(tx, waiting) if waiting else {}
@@ -172,10 +174,14 @@ def _largest(ladder: Sequence[models.Rendition]) -> dict[str, Any]:
 
 
 def urls(files: set[str], base: str) -> dict[str, Any]:
-    return {
-        "stream_url": f"{base}/stream/{MASTER}" if MASTER in files else None,
-        "thumbnail_url": f"{base}/{THUMBNAIL}" if THUMBNAIL in files else None,
+    where = {
+        "stream_url": (MASTER, f"{base}/stream/{MASTER}"),
+        "thumbnail_url": (THUMBNAIL, f"{base}/{THUMBNAIL}"),
+        "storyboard_url": (STORYBOARD, f"{base}/{STORYBOARD}"),
+        "chapters_url": (CHAPTERS, f"{base}/stream/{CHAPTERS}"),
+        "waveform_url": (WAVEFORM, f"{base}/stream/{WAVEFORM}"),
     }
+    return {field: url if name in files else None for field, (name, url) in where.items()}
 
 
 def profile(item: profiles.Named) -> models.Profile:

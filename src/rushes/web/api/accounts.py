@@ -64,6 +64,7 @@ class Me(BaseModel):
     scope: str
     used_bytes: int
     quota_bytes: int | None
+    has_password: bool
 
 
 class Link(BaseModel):
@@ -259,6 +260,7 @@ def _me(site: Site, who: Principal) -> Me:
         scope=who.scope,
         used_bytes=used,
         quota_bytes=quota if quota is not None else site.settings.user_quota or None,
+        has_password=user is not None and user.has_password,
     )
 
 

@@ -1,0 +1,94 @@
+"""A real Chromium in front of a real server."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from running import Running
+from rushes.web import pages
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--autoplay-policy=no-user-gesture-required",
+]
+# The browser's own words about an answer that was an error; what matters of those is on the page.
+EXPECTED = re.compile(r"Failed to load resource|net::ERR_")
+
+# Opens a page of its own for a visitor: `visit(server, "/queue")`.
+Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    assert (pages.BUILT / "index.html").exists(), "the pages are not built: make pages"
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Visit]:
+    """Opens `path` as an admin, or as whoever `link` signs in, or as nobody (`link=""`). Fails the
+    test if anything on the page breaks or is stopped by the content security policy."""
+    broken: list[str] = []
+    with ExitStack() as stack:
+
+        def open_page(
+            server: Running,
+            path: str = "/",
+            *,
+            link: str | None = None,
+            phone: bool = False,
+            dark: bool = False,
+            welcomed: bool = True,
+            context: BrowserContext | None = None,
+        ) -> Page:
+            if context is None:
+                context = browser.new_context(
+                    viewport={"width": 390, "height": 844}
+                    if phone
+                    else {"width": 1280, "height": 800},
+                    has_touch=phone,
+                    color_scheme="dark" if dark else "light",
+                    reduced_motion="reduce",
+                )
+                stack.callback(context.close)
+            if welcomed:
+                context.add_init_script("localStorage.setItem('rushes.welcomed', '1')")
+            page = context.new_page()
+            page.set_default_timeout(20_000)
+            page.on("pageerror", lambda error: broken.append(str(error)))
+            page.on("console", lambda message: _note(message, broken))
+            if link != "":
+                page.goto(link or sign_in_link(server))
+            page.goto(f"{server.url}{path}")
+            return page
+
+        yield open_page
+    assert not broken, "\n".join(broken)
+
+
+def _note(message: ConsoleMessage, broken: list[str]) -> None:
+    if message.type == "error" and not EXPECTED.search(message.text):
+        broken.append(message.text)
+
+
+def sign_in_link(server: Running) -> str:
+    with server.client() as admin:
+        me = admin.get("/session").json()["id"]
+        return str(admin.post(f"/users/{me}/link").json()["signin_url"])

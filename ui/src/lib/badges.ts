@@ -1,0 +1,58 @@
+/** What an item is doing, in words people understand. Pure. */
+import type { Job, Media } from "./api";
+import { percent, span, speed } from "./format";
+import { t } from "./texts";
+
+export interface Badge {
+  text: string;
+  tone: "busy" | "wait" | "bad";
+  /** 0 to 1, when there is something to show of it. */
+  progress?: number;
+  /** What clicking it would do. */
+  action?: "retry-transcript" | "retry-encode";
+}
+
+const MAKES_VERSION = ["transcode", "trim", "composite"];
+
+export function badges(media: Media): Badge[] {
+  return [picture(media), speech(media)].filter((each) => each !== undefined);
+}
+
+function picture(media: Media): Badge | undefined {
+  const job = media.jobs.find((each) => MAKES_VERSION.includes(each.kind));
+  if (job) return encoding(job);
+  if (media.status === "failed") return { text: t.badges.failed, tone: "bad", action: "retry-encode" };
+  return undefined;
+}
+
+function encoding(job: Job): Badge {
+  const isRunning = job.state === "processing" || Boolean(job.divided_at);
+  if (!isRunning) return { text: t.badges.waiting, tone: "wait" };
+  if (job.stage === "master_playlist" || job.stage === "finalize") {
+    return { text: t.badges.finishing, tone: "busy", progress: job.progress };
+  }
+  if (job.stage === "probe" || job.stage === null) return { text: t.badges.starting, tone: "busy", progress: job.progress };
+  const parts = [`${verb(job)} ${percent(job.progress)}`];
+  if (job.speed) parts.push(speed(job.speed));
+  if (job.eta_seconds) parts.push(t.badges.left(span(job.eta_seconds)));
+  return { text: parts.join(" · "), tone: "busy", progress: job.progress };
+}
+
+function verb(job: Job): string {
+  if (job.kind === "trim") return t.badges.trimming;
+  if (job.kind === "composite") return t.badges.overlaying;
+  const best = (job.renditions ?? []).find((each) => each.status === "in_progress" && each.name !== "original");
+  return t.badges.encoding(best?.name ?? "");
+}
+
+function speech(media: Media): Badge | undefined {
+  const job = media.jobs.find((each) => each.kind === "transcribe");
+  if (media.transcript_status === "failed") {
+    return { text: t.badges.retryTranscript, tone: "bad", action: "retry-transcript" };
+  }
+  if (job?.state === "processing") {
+    return { text: t.badges.transcribing(percent(job.progress)), tone: "busy", progress: job.progress };
+  }
+  if (job || media.transcript_status === "pending") return { text: t.badges.pendingTranscript, tone: "wait" };
+  return undefined;
+}

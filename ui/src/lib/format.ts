@@ -1,0 +1,63 @@
+/** Numbers and times as people read them. Pure. */
+import { t } from "./texts";
+
+/** 75 → "1:15", 3675 → "1:01:15". */
+export function clock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds || 0));
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor((whole % 3600) / 60);
+  const rest = String(whole % 60).padStart(2, "0");
+  return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+}
+
+/** A length of time in words: "40 s", "3 min", "2 h 5 min", "4 d". */
+export function span(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds || 0));
+  if (whole < 60) return t.units.seconds(whole);
+  if (whole < 3600) return t.units.minutes(Math.round(whole / 60));
+  if (whole < 86_400) return t.units.hours(Math.floor(whole / 3600), Math.round((whole % 3600) / 60));
+  return t.units.days(Math.round(whole / 86_400));
+}
+
+export function bytes(count: number): string {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let value = Math.max(0, count);
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 100 ? 0 : 1;
+  return `${value.toFixed(digits)} ${units[unit]}`;
+}
+
+/** 0.4249 → "42 %". Never 100 % before it is done. */
+export function percent(share: number): string {
+  const whole = share >= 1 ? 100 : Math.min(99, Math.floor(Math.max(0, share) * 100));
+  return `${whole} %`;
+}
+
+export function speed(times: number): string {
+  return `${times >= 10 ? times.toFixed(0) : times.toFixed(1)}×`;
+}
+
+/** "3 min ago", from an RFC 3339 time. */
+export function ago(at: string | null | undefined, now: number): string {
+  if (!at) return t.units.never;
+  const seconds = (now - Date.parse(at)) / 1000;
+  return seconds < 5 ? t.units.justNow : t.units.ago(span(seconds));
+}
+
+export function date(at: string | null | undefined): string {
+  if (!at) return "";
+  return new Date(at).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
+}
+
+export function dateTime(at: string | null | undefined): string {
+  if (!at) return "";
+  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export function count(value: number): string {
+  return value.toLocaleString();
+}
