@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -112,6 +113,23 @@ def test_whoever_cancels_ends_children_too(then: str) -> None:
     ):
         running.wait(watch)
     assert is_gone(int(said))
+
+
+def test_a_program_does_not_outlive_whoever_started_it() -> None:
+    """A worker that is killed leaves nothing behind that computes on for nobody."""
+    worker = """
+import sys
+from rushes.tools import process
+argv = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+tell = lambda said: (sys.stdout.buffer.write(said), sys.stdout.flush())
+with process.Running(argv, [tell], limits=process.Limits()) as running:
+    running.wait(lambda: None)
+"""
+    with subprocess.Popen(script(worker), stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        program = int(started.stdout.readline())
+        started.kill()
+    assert is_gone(program)
 
 
 def test_a_program_that_does_not_listen_is_killed() -> None:

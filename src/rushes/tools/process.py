@@ -266,7 +266,7 @@ def _spawn(
         if shutil.which(argv[0]) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return subprocess.Popen(
-            [*_limited(limits), *around, *argv],
+            [*_limited(limits), *around, *_mortal(), *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -355,6 +355,18 @@ def _offline() -> tuple[str, ...]:
         if tried.returncode == 0:
             return (unshare, *flags, "--")
     return ()
+
+
+@lru_cache
+def _mortal() -> tuple[str, ...]:
+    """What ends a program with the thread that has started it, and so with us, however we end.
+    The last of those before it: whatever changes who it is would forget it."""
+    setpriv, nothing = shutil.which("setpriv"), shutil.which("true")
+    if setpriv is None or nothing is None:
+        return ()
+    bound = (setpriv, "--pdeathsig", "KILL", "--")
+    tried = subprocess.run([*bound, nothing], capture_output=True, check=False)
+    return bound if tried.returncode == 0 else ()
 
 
 @lru_cache
