@@ -13,7 +13,7 @@ import pytest
 from rushes import errors
 from rushes.tools import programs
 from transcode import checks, studio
-from transcode.checks import Version, near
+from transcode.checks import Rendition, Version, near
 from transcode.clips import ENVIRONMENT, FLASHES, Clips
 from transcode.damage import damaged
 
@@ -46,12 +46,20 @@ def check_watchable(version: Version) -> None:
     for rendition in [*version.videos, *version.sounds]:
         checks.check_playlist(rendition)
     for rendition in version.videos:
-        assert rendition.frames
         assert len(rendition.seconds) == len(version.videos[0].seconds)
+        if rendition.name == "original":
+            # What is damaged in a source is damaged in a copy of it.
+            decode(rendition)
+        else:
+            assert rendition.frames
     for rendition in version.sounds:
-        # Not every complaint of a decoder is a fault.
-        argv = [programs.ffmpeg(), "-v", "quiet", "-max_error_rate", "0", *rendition.local]
-        subprocess.run([*argv, "-f", "null", "-"], check=True, timeout=60, env=ENVIRONMENT)
+        decode(rendition, "-max_error_rate", "0")
+
+
+def decode(rendition: Rendition, *options: str) -> None:
+    """Not every complaint of a decoder is a fault."""
+    argv = [programs.ffmpeg(), "-v", "quiet", *options, *rendition.local, "-f", "null", "-"]
+    subprocess.run(argv, check=True, timeout=60, env=ENVIRONMENT)
 
 
 def check_nothing_is_left(source: Path, target: Path) -> None:
