@@ -16,7 +16,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check pages browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search lock clean
+.PHONY: setup run test check pages browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search bench-pages screenshots lock clean
 
 setup: $(READY)
 
@@ -73,7 +73,7 @@ fmt: $(READY)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench build dist ui/node_modules src/rushes/web/static .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Longer than `make test`: wrong versions of Rushes that the suite has to notice.
 mutants: $(READY)
@@ -83,7 +83,7 @@ soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 	$(BIN)/pytest -n 2 -m thorough
 
-bench: bench-queue bench-sse bench-api bench-upload bench-transcode bench-speech bench-search
+bench: bench-queue bench-sse bench-api bench-upload bench-transcode bench-speech bench-search bench-pages
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
@@ -100,6 +100,13 @@ bench-transcode: $(READY)
 # Other speech libraries are fetched once, each into an environment of its own.
 bench-speech: $(READY)
 	$(BIN)/python benchmarks/bench_speech.py $(if $(LONG),--long)
+
+bench-pages: $(READY) $(PAGES)
+	$(BIN)/python benchmarks/bench_pages.py
+
+# Of every page, light and dark, desktop and phone, into docs/images.
+screenshots: $(READY) $(PAGES) browser
+	$(BIN)/python tests/pages/screenshots.py
 
 bench-search: $(READY)
 	$(BIN)/python benchmarks/bench_search.py

@@ -172,11 +172,14 @@ class Local:
         worker_id: str,
         worker_name: str,
         poll_seconds: float = 2.0,
+        stands_aside: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`stands_aside`: asked before each claim whether the jobs are better left to others."""
         self._dispatch = dispatch
         self._db = db
         self._bell = bell
         self._poll_seconds = poll_seconds
+        self._stands_aside = stands_aside
         self._me = Claimant(id=worker_id, name=worker_name, kinds=())
         self._interrupted = False
 
@@ -194,7 +197,7 @@ class Local:
         until = time.monotonic() + wait_seconds
         while True:
             mark = self._bell.mark()
-            assignments = self._dispatch.claim(self._me, limit)
+            assignments = [] if self._stands_aside() else self._dispatch.claim(self._me, limit)
             left = until - time.monotonic()
             if assignments or left <= 0 or self._interrupted:
                 return assignments

@@ -13,8 +13,13 @@ from rushes.jobs import part_store, read_store, store
 from rushes.jobs import why as reasons
 from rushes.jobs.job import Job, State
 from rushes.jobs.queue import Terms
+from rushes.jobs.read_store import Filter
 
 Rows = Sequence[Mapping[str, Any]]
+MOST_BUCKETS = 60
+# Up to a week of them; each divides a day.
+BUCKET_SECONDS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800)
+LONGEST_HOURS = 168
 
 
 def why(tx: Tx, job: Job, terms: Terms, *, offline_after_ms: int) -> dict[str, Any]:
@@ -64,11 +69,53 @@ def summary(rows: Rows, failures: Rows, paused: Sequence[str]) -> dict[str, Any]
     }
 
 
+def history(tx: Tx, wanted: Filter, hours: int) -> dict[str, Any]:
+    """How jobs ended of late, in spans of time that are the same for everybody; oldest first."""
+    width, count = _spans(hours)
+    now = read_store.now(tx)
+    since = now - now % width - (count - 1) * width
+    found = {row["number"]: row for row in read_store.ended(tx, wanted, since=since, width=width)}
+    items = [_span(since + n * width, found.get(n, {})) for n in range(count)]
+    return {"bucket_seconds": width // 1000, "items": items}
+
+
+def _spans(hours: int) -> tuple[int, int]:
+    """How long each is, in milliseconds, and how many there are: as fine as is of use."""
+    seconds = next(each for each in BUCKET_SECONDS if hours * 3600 <= each * MOST_BUCKETS)
+    return seconds * 1000, -(-hours * 3600 // seconds)
+
+
+def _span(at: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    counts = {name: row.get(name, 0) for name in ("completed", "failed", "canceled")}
+    return {
+        "at": clock.rfc3339(at),
+        **counts,
+        "wait_seconds": _seconds(row.get("wait_ms")),
+        "run_seconds": _seconds(row.get("run_ms")),
+    }
+
+
+def _seconds(ms: Any) -> float | None:
+    return None if ms is None else round(float(ms) / 1000, 3)
+
+
 def _mean(rows: Rows, column: str) -> float | None:
     known = [row for row in rows if row[column] is not None]
     count = sum(row["count"] for row in known)
     total = sum(float(row[column]) * row["count"] for row in known)
     return round(total / count / 1000, 3) if count else None
+
+
+def somebody_can(tx: Tx, kind: str, *, besides: str, offline_after_ms: int) -> bool:
+    """Whether a worker is there for jobs of this kind, besides those whose ids begin so."""
+    now = read_store.now(tx)
+    return any(
+        kind in each.kinds
+        and kind not in each.unable
+        and not each.id.startswith(besides)
+        and _is_online(each, now, offline_after_ms)
+        for each in fleet.all_workers(tx)
+    )
 
 
 def _is_online(worker: Worker, now: int, offline_after_ms: int) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from rushes import errors, handlers, logs, protocol
+from rushes import errors, handlers, insight, logs, protocol
 from rushes.accounts import access
 from rushes.accounts import store as accounts
 from rushes.app import STOP_SECONDS, Rushes
@@ -157,6 +157,8 @@ class Server:
             thread.join(STOP_SECONDS)
         with suppress(OSError):
             (self.settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)
+        if self.site.downloads is not None:
+            self.site.downloads.close()
         self.site.engines.close()
         self.rushes.close()
 
@@ -181,33 +183,57 @@ class Server:
         speech = {kind: run for kind, run in table.items() if kind == pipeline.TRANSCRIBE}
         others = {kind: run for kind, run in table.items() if kind not in speech}
         self._crew_of("transcode", others, self.settings.transcode_workers)
-        self._crew_of("transcribe", speech, self.settings.transcription_workers)
+        self._start_listeners(speech)
         grace_ms = max(int(self.settings.purge_grace * 1000), purge.YOUNG_MS)
         remover = purge.Purge(self.rushes.db, self.rushes.storage, grace_ms=grace_ms)
         self._crew_of("house", {pipeline.PURGE: Handler(remover)}, 1)
         messenger = Deliver(self.rushes.db, self.settings)
         self._crew_of("webhook", {pipeline.WEBHOOK: Handler(messenger)}, MESSENGERS)
 
-    def _crew_of(self, name: str, table: Mapping[str, Handler], count: int) -> None:
+    def _start_listeners(self, speech: Mapping[str, Handler]) -> None:
+        count = self.settings.transcription_workers
+        reason = self._why_no_speech() if speech and count else None
+        if reason:
+            log.warning("nothing can be transcribed here: %s", reason)
+        self._crew_of(
+            "transcribe",
+            speech,
+            count,
+            stands_aside=self._leaves_speech_to_others,
+            unable={pipeline.TRANSCRIBE: reason} if reason else None,
+        )
+
+    def _crew_of(self, name: str, table: Mapping[str, Handler], count: int, **options: Any) -> None:
         if not table:
             return
         for number in range(1, count + 1):
-            worker = self._worker(f"{name}-{number}", table)
+            worker = self._worker(f"{name}-{number}", table, **options)
             self._crew.append(worker)
             self._thread(worker.run, f"{name}-{number}")
 
-    def _worker(self, name: str, table: Mapping[str, Handler]) -> Worker:
+    def _worker(
+        self,
+        name: str,
+        table: Mapping[str, Handler],
+        *,
+        stands_aside: Callable[[], bool] = lambda: False,
+        unable: Mapping[str, str] | None = None,
+    ) -> Worker:
+        """`unable`: why its jobs of a kind can only fail, as things are now."""
         host = socket.gethostname()
         transport = Local(
             self.rushes.dispatch,
             self.rushes.db,
             self.rushes.bell,
             # The same after a restart, so that the list of workers does not grow with each.
-            worker_id=f"{WORKER_PREFIX}{_fingerprint(host, self.settings.data_dir)}_{_tame(name)}",
+            worker_id=f"{self._worker_prefix}{_tame(name)}",
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
+            stands_aside=stands_aside,
         )
         metadata = {"host": host, "pid": os.getpid(), "place": "server"}
+        if unable:
+            metadata["unable"] = dict(unable)
         return Worker(
             transport,
             table,
@@ -217,6 +243,28 @@ class Server:
             heartbeat_seconds=self.settings.heartbeat_interval,
             scratch_root=self.settings.data_dir / "scratch",
         )
+
+    @property
+    def _worker_prefix(self) -> str:
+        """What the ids of this server's own workers begin with."""
+        return f"{WORKER_PREFIX}{_fingerprint(socket.gethostname(), self.settings.data_dir)}_"
+
+    def _leaves_speech_to_others(self) -> bool:
+        """What could only fail here, another worker may be able to do. If there is none, it is
+        taken all the same, so that people hear why it fails."""
+        if self._why_no_speech() is None:
+            return False
+        offline_ms = int(self.settings.offline_threshold * 1000)
+        with self.rushes.db.read() as tx:
+            return insight.somebody_can(
+                tx, pipeline.TRANSCRIBE, besides=self._worker_prefix, offline_after_ms=offline_ms
+            )
+
+    def _why_no_speech(self) -> str | None:
+        try:
+            return self.site.engines.why_not()
+        except Exception as error:  # noqa: BLE001  an engine of others may raise anything
+            return f"the speech engine cannot be loaded ({type(error).__name__})"
 
     def _thread(self, run: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)

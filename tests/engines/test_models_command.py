@@ -49,6 +49,20 @@ def test_a_model_is_pulled_listed_and_removed(shell: Shell) -> None:
     assert "is not here" in shell.err
 
 
+def test_the_default_is_what_the_setting_says(shell: Shell) -> None:
+    def defaults() -> set[str]:
+        return {each["name"] for each in shell.json("models", "ls") if each["default"]}
+
+    shell.set(engine_model="toy")
+    assert defaults() == {NAME, "diarization-default"}
+    assert f"{NAME} (default)" in shell.text("models", "ls")
+    shell.set(engine_model="whisper-huge")
+    assert defaults() == {"diarization-default"}
+    # Then it is the name of a model elsewhere.
+    shell.set(engine="openai", engine_url="http://127.0.0.1:1", engine_model="toy")
+    assert defaults() == {"whisper-base", "diarization-default"}
+
+
 def test_a_model_comes_from_a_directory(shell: Shell, tmp_path: Path) -> None:
     place = tmp_path / "usb"
     place.mkdir()

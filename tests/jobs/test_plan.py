@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from rushes import events
+from rushes import events, insight
 from rushes.db.database import Tx
-from rushes.jobs.job import NewJob
+from rushes.jobs.job import ErrorClass, NewJob
+from rushes.jobs.read_store import Filter
+from rushes.protocol import Claim
 from world import World
 
 
@@ -117,3 +119,63 @@ def test_healing_and_gathering_do_not_walk_over_all_jobs(
         assert not re.search(
             r"SCAN (jobs|part)(?! USING INDEX jobs_(divided|live_parts|blocked))", plan
         )
+
+
+def test_the_history_looks_at_nothing_that_ended_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 3_000))
+    worker = world.worker()
+    while claimed := world.claim_all(worker, limit=1_000):
+        with world.db.begin() as tx:
+            world.queue.complete_many(tx, [(each.claim, None) for each in claimed])
+    world.advance(2 * 86_400)
+    world.complete(_begun(world))
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    plans: list[str] = []
+    execute = Tx._execute
+    sqlite = world.db.dialect.name == "sqlite"
+
+    def explain(tx: Tx, sql: str, params: dict[str, Any]) -> Any:
+        if "FROM jobs" in sql:
+            rows = execute(tx, f"EXPLAIN {'QUERY PLAN ' if sqlite else ''}{sql}", dict(params))
+            plans.append("\n".join(str(list(row.values())) for row in rows))
+        return execute(tx, sql, params)
+
+    monkeypatch.setattr(Tx, "_execute", explain)
+    for wanted in (Filter(), Filter(user_id="", kind="noop", not_kinds=["webhook"])):
+        with world.db.read() as tx:
+            told = insight.history(tx, wanted, 24)
+        assert sum(each["completed"] for each in told["items"]) == 1
+    monkeypatch.undo()
+    assert len(plans) == 2
+    for plan in plans:
+        assert "jobs_ended" in plan
+        assert "Seq Scan on jobs" not in plan
+        assert "SCAN jobs" not in plan
+
+
+def _begun(world: World) -> Claim:
+    """A job that waited for half a minute and ran for ten seconds."""
+    world.enqueue()
+    world.advance(30)
+    claim = world.claim()
+    world.advance(10)
+    return claim
+
+
+def test_waiting_and_running_are_told_where_the_job_ended(world: World) -> None:
+    world.complete(_begun(world))
+    world.fail(_begun(world), ErrorClass.PERMANENT)
+    world.pass_time(120)
+    world.complete(_begun(world))
+    with world.db.read() as tx:
+        told = insight.history(tx, Filter(), 1)
+    spans = [each for each in told["items"] if each["completed"] or each["failed"]]
+    assert {each["wait_seconds"] for each in spans} == {30.0}
+    assert {each["run_seconds"] for each in spans} <= {10.0, None}
+    assert sum(each["completed"] for each in spans) == 2
+    assert sum(each["failed"] for each in spans) == 1
+    assert spans[-1] is told["items"][-1]
+    assert spans[0]["at"] < spans[-1]["at"]

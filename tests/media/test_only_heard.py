@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rushes.jobs.job import ErrorClass
-from rushes.media import library, playback_store
-from rushes.media import store as media_store
+from rushes.media import library, list_store, playback_store
+from rushes.media.list_store import Wanted
 from rushes.media.media import NewMedia, Options
 from world import World
 
@@ -18,9 +18,8 @@ def heard_only(world: World) -> str:
 def statuses(world: World, media_id: str) -> tuple[str, str]:
     with world.db.read() as tx:
         item = library.found(tx, media_id, "ann")
-        listed = media_store.list_media(
-            tx, user_id="ann", status=item.status, q=None, before=None, limit=10
-        )
+        wanted = Wanted(user_id="ann", status=item.status, transcript=item.transcript_status)
+        listed = list_store.list_media(tx, wanted, limit=10)
     assert [each.id for each in listed] == [media_id]
     return item.status, item.transcript_status
 

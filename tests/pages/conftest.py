@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
-from running import Running
+from running import Clients
 from rushes.web import pages
 
 FLAGS = [
@@ -49,7 +49,7 @@ def visit(browser: Browser) -> Iterator[Visit]:
     with ExitStack() as stack:
 
         def open_page(
-            server: Running,
+            server: Clients,
             path: str = "/",
             *,
             link: str | None = None,
@@ -88,7 +88,7 @@ def _note(message: ConsoleMessage, broken: list[str]) -> None:
         broken.append(message.text)
 
 
-def sign_in_link(server: Running) -> str:
+def sign_in_link(server: Clients) -> str:
     with server.client() as admin:
         me = admin.get("/session").json()["id"]
         return str(admin.post(f"/users/{me}/link").json()["signin_url"])

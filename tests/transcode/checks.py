@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from math import sqrt
+from operator import mul
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,6 +27,9 @@ IN_STEP_SECONDS = 0.04
 # Containers that count in milliseconds round every time by so much.
 ROUNDED_SECONDS = 0.0011
 BRIGHT = 110
+# Loudness is compared in steps of a millisecond, this many to each side.
+STEP, SHIFTS = RATE // 1000, 120
+HEARD_SECONDS = 0.02
 LOUD = 8_000
 H264_PROFILES = {"Constrained Baseline": "42", "Main": "4d", "High": "64"}
 DASH = "{urn:mpeg:dash:schema:mpd:2011}"
@@ -104,14 +109,7 @@ class Rendition:
 
     @cached_property
     def samples(self) -> Sequence[int]:
-        """One channel at 48 kHz; the first is that of second 0."""
-        arguments = ["-copyts", *self.local, "-af", "aresample=48000:async=1:first_pts=0"]
-        ended = subprocess.run(
-            [programs.ffmpeg(), "-v", "error", *arguments, "-ac", "1", "-f", "s16le", "pipe:1"],
-            capture_output=True, timeout=120, env=ENVIRONMENT, check=True,
-        )  # fmt: skip
-        assert not ended.stderr, ended.stderr
-        return array("h", ended.stdout)
+        return samples_of(*self.local)
 
     @cached_property
     def alone(self) -> list[list[float]]:
@@ -150,6 +148,17 @@ def frames_of(*arguments: str) -> list[Frame]:
     )  # fmt: skip
     found = re.findall(r"pts_time:(\S+)\s+lavfi\.signalstats\.YAVG=(\S+)", said)
     return [Frame(float(time), float(brightness)) for time, brightness in found]
+
+
+def samples_of(*arguments: str) -> Sequence[int]:
+    """One channel at 48 kHz; the first is that of second 0."""
+    graph = ["-map", "0:a:0", "-af", "aresample=48000:async=1:first_pts=0", "-ac", "1"]
+    ended = subprocess.run(
+        [programs.ffmpeg(), "-v", "error", "-copyts", *arguments, *graph, "-f", "s16le", "pipe:1"],
+        capture_output=True, timeout=120, env=ENVIRONMENT, check=True,
+    )  # fmt: skip
+    assert not ended.stderr, ended.stderr
+    return array("h", ended.stdout)
 
 
 class Version:
@@ -371,6 +380,29 @@ def check_in_step(version: Version, times: Sequence[float], *, late: float = 0.0
     for sound in version.sounds:
         heard = beeps(sound.samples)
         assert heard == [near(each, IN_STEP_SECONDS) for each in times], sound.name
+
+
+def check_heard(sound: Rendition, source: Sequence[int], *, within: float = HEARD_SECONDS) -> None:
+    """The source's sound, not shifted against it; both begin with the first frame."""
+    made, given = _loudness(sound.samples), _loudness(source)
+    likeness = {shift: _likeness(made, given, shift) for shift in range(-SHIFTS, SHIFTS + 1)}
+    best = max(likeness, key=lambda shift: likeness[shift])
+    assert best * STEP / RATE == near(0, within), sound.name
+    assert likeness[best] > 0.9, sound.name
+
+
+def _loudness(samples: Sequence[int]) -> list[float]:
+    """Above the average, of every step."""
+    peaks = [max(map(abs, samples[at : at + STEP])) for at in range(0, len(samples), STEP)]
+    average = sum(peaks) / len(peaks)
+    return [each - average for each in peaks]
+
+
+def _likeness(one: Sequence[float], other: Sequence[float], shift: int) -> float:
+    """1 when `one` is `other` so many steps later, however loud."""
+    one, other = one[max(0, shift) :], other[max(0, -shift) :]
+    length = sqrt(sum(each * each for each in one) * sum(each * each for each in other))
+    return sum(map(mul, one, other)) / (length or 1)
 
 
 def brightness(path: Path) -> float:

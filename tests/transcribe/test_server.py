@@ -25,6 +25,7 @@ from rushes.worker.loop import Handler, Worker
 from rushes.worker.remote import Remote
 from shell import until
 from transcribe.faulty import Only, Scripted, recording
+from web import library
 
 ENGLISH = {"model": speech.SMALL, "language": "en"}
 
@@ -177,6 +178,34 @@ def test_an_engine_that_is_not_there_fails_once_and_says_which_there_are(
     failed = ended(server, ask(server, media_id)["id"])
     assert (failed["error_code"], failed["attempt"]) == ("engine_unavailable", 1)
     assert "local" in failed["error"]
+
+
+def test_what_cannot_be_heard_here_is_left_to_a_worker_that_can(
+    serve: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(transcodes=True, transcode_workers=0, transcription_workers=2, engine="parrot")
+    looks, why_not = [], server.site.engines.why_not
+
+    def counted() -> str | None:
+        looks.append(threading.current_thread().name)
+        return why_not()
+
+    monkeypatch.setattr(server.site.engines, "why_not", counted)
+    able = library.worker(server, "transcribe")
+    media_id = upload(server, recording(tmp_path / "short.wav", [1, 2]))
+    with server.client() as admin:
+        for each in admin.get("/workers").json()["items"]:
+            is_ours = each["kinds"] == ["transcribe"] and each["id"] != able.id
+            assert ("unable" in each["metadata"]) == is_ours
+        job = ask(server, media_id)
+        looks.clear()
+        until(lambda: len(looks) > 5)
+        assert admin.get(f"/jobs/{job['id']}").json()["state"] == "queued"
+        [held] = server.rushes.dispatch.claim(able, 1)
+        assert held.job_id == job["id"]
+        server.rushes.dispatch.release(held.claim)
+        admin.post(f"/workers/{able.id}/disable")
+    assert ended(server, job["id"])["error_code"] == "engine_unavailable"
 
 
 class Patient:

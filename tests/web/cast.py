@@ -17,7 +17,7 @@ from rushes.db.database import Tx
 from rushes.jobs.job import NewJob
 from rushes.jobs.queue import Claimant
 from rushes.protocol import Completion, Hello
-from rushes.web import auth
+from rushes.web import auth, pages
 from rushes.web.server import create_app
 from web import library
 
@@ -214,7 +214,7 @@ class Props:
             "user_id": self._user,
             "worker_id}/keys/{prefix": self._key,
             "worker_id": lambda route, owner: self._cast.ids["idle worker"],
-            "name": self._profile,
+            "name": self._named,
         }
 
     def _options(self, key: str, owner: str) -> dict[str, Any]:
@@ -338,7 +338,20 @@ class Props:
     def _user(self, route: Route, owner: str) -> str:
         return str(self._admin("POST", "/users", json={"name": self._name()})["id"])
 
-    def _profile(self, route: Route, owner: str) -> str:
+    def _named(self, route: Route, owner: str) -> str:
+        if "/assets/" in route.path:
+            return next(each.name for each in (pages.BUILT / "assets").iterdir())
+        return self._model() if "/models/" in route.path else self._profile()
+
+    def _model(self) -> str:
+        """One that is there, so that nobody fetches it."""
+        assert self._running.settings.engine_cache_dir is not None
+        place = self._running.settings.engine_cache_dir / "whisper-tiny"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "model.json").write_text("{}")
+        return place.name
+
+    def _profile(self) -> str:
         return str(self._admin("POST", "/profiles", json={"name": self._name()})["name"])
 
     def _key(self, route: Route, owner: str) -> str:

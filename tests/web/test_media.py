@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from typing import Any
+
 import pytest
 
 from running import Running
+from rushes.media import store as media_store
 from web import library
 
 MASTER = b"#EXTM3U\n#EXT-X-VERSION:7\n"
@@ -82,6 +87,102 @@ def test_lists_can_be_narrowed_to_a_status(either_server: Running) -> None:
         assert ada.get("/media?status=nonsense").status_code == 422
 
 
+def listed(client: Any, **params: Any) -> list[str]:
+    """The ids of all pages, two to a page."""
+    ids: list[str] = []
+    while True:
+        page = client.get("/media", params={"limit": 2, **params})
+        assert page.status_code == 200, page.text
+        ids += [item["id"] for item in page.json()["items"]]
+        params["cursor"] = page.json()["next_cursor"]
+        if params["cursor"] is None:
+            return ids
+
+
+def note(running: Running, media_id: str, kind: str, duration: float | None) -> None:
+    """As if somebody had probed it."""
+    running.rushes.db.run(
+        lambda tx: media_store.set_facts(tx, media_id, kind=kind, duration=duration)
+    )
+
+
+def test_lists_have_the_order_that_is_asked_for(either_server: Running) -> None:
+    with either_server.user() as ada:
+        owner = library.user_id(ada)
+        old, twin, short, new = (
+            library.add(either_server, owner, title, bytes(size))
+            for title, size in (("beta", 5), ("Alpha", 9), ("alpha", 1), ("Gamma", 5))
+        )
+        note(either_server, old, "video", 60)
+        note(either_server, twin, "audio", None)
+        note(either_server, short, "audio", 3.25)
+        note(either_server, new, "video", 600)
+        assert listed(ada) == listed(ada, sort="newest") == [new, short, twin, old]
+        assert listed(ada, sort="oldest") == [old, twin, short, new]
+        assert listed(ada, sort="title") == [twin, short, old, new]
+        assert listed(ada, sort="longest") == [new, old, short, twin]
+        assert listed(ada, sort="largest") == [twin, new, old, short]
+        assert listed(ada, sort="longest", kind="audio") == [short, twin]
+        assert listed(ada, sort="title", q="ALPHA", kind="audio") == [twin, short]
+        for wrong in ({"sort": "best"}, {"kind": "picture"}, {"transcript": "lost"}):
+            assert ada.get("/media", params=wrong).status_code == 422
+
+
+def test_lists_can_be_narrowed_to_how_the_transcript_is(either_server: Running) -> None:
+    with either_server.user() as ada:
+        owner = library.user_id(ada)
+        waiting, heard, failed = (library.add(either_server, owner) for _ in range(3))
+        for job in either_server.rushes.jobs(kind="transcribe"):
+            if job.media_id != waiting:
+                either_server.rushes.cancel(job.id)
+        library.transcribe(either_server, heard, "Good morning.")
+        for status, expected in (("pending", waiting), ("ready", heard), ("failed", failed)):
+            assert listed(ada, transcript=status, sort="largest") == [expected]
+        assert listed(ada, transcript="none") == listed(ada, transcript="processing") == []
+
+
+def test_the_next_page_goes_on_where_the_last_one_ended(either_server: Running) -> None:
+    """Whatever has become of the last one meanwhile."""
+    with either_server.user() as ada:
+        owner = library.user_id(ada)
+        a, b, c, d = (library.add(either_server, owner, title) for title in "abcd")
+        first = ada.get("/media", params={"sort": "title", "limit": 2}).json()
+        assert [item["id"] for item in first["items"]] == [a, b]
+        rest = {"sort": "title", "cursor": first["next_cursor"]}
+        ada.patch(f"/media/{b}", json={"title": "zebra"})
+        assert [item["id"] for item in ada.get("/media", params=rest).json()["items"]] == [c, d, b]
+        ada.delete(f"/media/{b}")
+        assert [item["id"] for item in ada.get("/media", params=rest).json()["items"]] == [c, d]
+        assert listed(ada, sort="oldest", cursor=b) == [c, d]
+
+
+def test_a_cursor_of_another_list_is_refused(either_server: Running) -> None:
+    def made(*said: Any) -> str:
+        text = base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+        return f"{media_id}.{text}"
+
+    with either_server.user() as ada:
+        media_id = library.add(either_server, library.user_id(ada))
+        for sort, cursor in (
+            ("title", media_id),
+            ("newest", made("title", "a")),
+            ("largest", made("title", "a")),
+            ("longest", made("largest", 5)),
+            ("title", made("title", 5)),
+            ("title", made("title", "\0")),
+            ("largest", made("largest", 2**63)),
+            ("largest", made("largest", -(10**30))),
+            ("longest", made("longest", 10**400)),
+            ("longest", f"{media_id}.e"),
+            ("longest", f"{media_id}.____"),
+            ("title", made()),
+        ):
+            answer = ada.get("/media", params={"sort": sort, "cursor": cursor})
+            assert answer.status_code == 422, (sort, cursor)
+            assert "begin again" in answer.json()["detail"]
+        assert listed(ada, sort="title", cursor=made("title", "a")) == [media_id]
+
+
 def test_renaming_changes_the_title_and_nothing_else(server: Running) -> None:
     with server.user() as ada:
         media_id = library.add(server, library.user_id(ada))
@@ -112,6 +213,9 @@ def test_a_share_link_works_without_signing_in_until_it_is_taken_back(server: Ru
             "duration",
             "stream_url",
             "thumbnail_url",
+            "storyboard_url",
+            "chapters_url",
+            "waveform_url",
         }
         assert anybody.get(shown["stream_url"]).content == MASTER
         assert "<b>" not in anybody.get(link).text

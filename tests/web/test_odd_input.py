@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from running import Running
+from rushes.web import pages
 from web.cast import Cast, Route, routes
 from web.rough import bodies, filled
 
@@ -175,7 +176,9 @@ def test_what_a_worker_says_can_be_read_whatever_it_is(either_server: Running) -
 def test_nul_and_half_characters_in_addresses_find_nothing(either_server: Running) -> None:
     cast = Cast(either_server)
     wrong = []
-    for route in (each for each in routes(either_server) if "{" in each.path):
+    # The application itself says that it knows of nothing there.
+    finders = [each for each in routes(either_server) if each.path not in pages.KNOWN]
+    for route in (each for each in finders if "{" in each.path):
         client = cast.clients["worker" if route.role == "worker" else "admin"]
         headers = {"Rushes-Claim": "clm_1", "Rushes-SHA256": "0" * 64, "Tus-Resumable": "1.0.0"}
         for odd in ("%00", "a%00b", "%ed%a0%80", "%ff", "%F4%90%80%80", "%c0%ae", "'\"\\"):

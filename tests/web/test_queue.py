@@ -55,6 +55,87 @@ def test_many_jobs_are_changed_by_a_filter_after_a_look(either_server: Running) 
         assert len(ada.post("/jobs/actions", json=retry).json()["ids"]) == 1
 
 
+def test_jobs_are_found_by_words(either_server: Running) -> None:
+    running = either_server
+    with running.user() as ada, running.user("bob") as bob, running.client() as admin:
+        owner = library.user_id(ada)
+        media_id = library.add(running, owner, "100% Straße_1")
+        library.add(running, owner, "100x Strasse21")
+        theirs = library.add(running, library.user_id(bob), "100% Straße_1")
+        failed = library.enqueue(running, owner, "fails")
+        held = library.claim(running, "fails")
+        running.rushes.dispatch.fail(held, "permanent", "corrupt", "The File is damaged!")
+        plain = library.enqueue(running, owner, "other")
+
+        def found(client: Any, **params: str) -> list[str]:
+            return [each["id"] for each in client.get("/jobs", params=params).json()["items"]]
+
+        of_media = [each.id for each in running.rushes.jobs(media_id=media_id)]
+        assert found(ada, q="STRASSE_1") == of_media
+        assert found(ada, q="100% s") == of_media
+        of_theirs = [each.id for each in running.rushes.jobs(media_id=theirs)]
+        assert found(admin, q="straße_") == of_theirs + of_media
+        assert found(ada, q="file IS") == found(ada, q="damaged!") == [failed]
+        assert found(ada, q="TEST") == [failed]
+        assert found(ada, q=plain[-12:].upper()) == [plain]
+        assert found(ada, q="%") == of_media
+        assert found(ada, q="fault") == []
+        assert found(ada, not_kind="transcode, transcribe,fails") == [plain]
+        assert ada.get("/jobs", params={"q": "x" * 201}).status_code == 422
+
+        def matched(client: Any, **wanted: Any) -> int:
+            body = {"action": "cancel", "dry_run": True, "filter": wanted}
+            return int(client.post("/jobs/actions", json=body).json()["matched"])
+
+        assert matched(ada, q="straße_1") == 2
+        assert matched(ada, q="straße_1", not_kinds=["transcribe"]) == 1
+        assert matched(admin, q="straße_1", user_id=library.user_id(bob)) == 2
+        assert matched(admin, q="straße_1") == 4
+        assert matched(ada, user_id=owner) == 5
+        body = {"action": "cancel", "filter": {"user_id": library.user_id(bob)}}
+        assert ada.post("/jobs/actions", json=body).status_code == 422
+
+
+def test_the_history_of_the_queue_has_every_span(either_server: Running) -> None:
+    running = either_server
+    with running.user() as ada, running.user("bob") as bob, running.client() as admin:
+        owner = library.user_id(ada)
+        for _ in range(3):
+            library.enqueue(running, owner)
+            running.rushes.dispatch.complete_plain([Completion(library.claim(running, "demo"))])
+        library.enqueue(running, owner, "other")
+        running.rushes.dispatch.fail(library.claim(running, "other"), "permanent", "x", "x")
+        running.rushes.cancel(library.enqueue(running, library.user_id(bob)))
+
+        def sums(client: Any, **params: Any) -> tuple[int, int, int]:
+            items = client.get("/queue/history", params=params).json()["items"]
+            completed, failed, canceled = (
+                sum(each[name] for each in items) for name in ("completed", "failed", "canceled")
+            )
+            return completed, failed, canceled
+
+        assert sums(ada, hours=1) == (3, 1, 0)
+        assert sums(bob, hours=168) == (0, 0, 1)
+        assert sums(admin) == (3, 1, 1)
+        assert sums(admin, kind="other") == (0, 1, 0)
+        assert sums(admin, not_kind="other,none") == (3, 0, 1)
+        for hours, (seconds, count) in {
+            1: (60, 60),
+            6: (600, 36),
+            24: (1800, 48),
+            168: (10_800, 56),
+        }.items():
+            history = ada.get("/queue/history", params={"hours": hours}).json()
+            times = [each["at"] for each in history["items"]]
+            assert (history["bucket_seconds"], len(times)) == (seconds, count)
+            assert times == sorted(set(times))
+        recent = [each for each in history["items"] if each["completed"]]
+        assert all(each["wait_seconds"] >= 0 <= each["run_seconds"] for each in recent)
+        assert history["items"][0]["wait_seconds"] is None
+        for wrong in (0, 169, "x"):
+            assert ada.get("/queue/history", params={"hours": wrong}).status_code == 422
+
+
 def test_repeating_a_request_with_its_key_does_the_work_once(either_server: Running) -> None:
     with either_server.user() as ada:
         media_id = library.add(either_server, library.user_id(ada))

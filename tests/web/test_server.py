@@ -69,7 +69,7 @@ def test_it_prints_its_address_and_a_link_that_signs_in_once(
         assert answer.status_code == 303
         assert "HttpOnly" in answer.headers["set-cookie"]
         assert browser.get("/api/v1/session").json()["name"] == "admin"
-        assert "signed in as" in browser.get("/").text
+        assert '<div id="app">' in browser.get("/").text
     with server.client(None, base_url=server.url) as thief:
         assert thief.get(link).status_code == 401
         assert thief.get("/api/v1/session").status_code == 401

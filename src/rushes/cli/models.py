@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,26 +34,25 @@ From = Annotated[
 @app.command(name="ls")
 def list_models(*, json: output.Json = False) -> None:
     """List the models that the local engine knows, and whether they are here."""
-    from rushes.engines import catalog, engine
+    from rushes.engines.registry import Registry, options
 
-    cache, defaults = _cache(), (engine.DEFAULT_MODEL, engine.DEFAULT_SPEAKERS)
-    rows = [(each, cache.installed(each.name)) for each in catalog.MODELS.values()]
+    known = Registry(options(config.load())).get("local").capabilities().models
     if json:
-        output.print_json([_document(each, here, each.name in defaults) for each, here in rows])
+        output.print_json([asdict(each) for each in known])
         return
     columns = ("name", "size", "languages", "licence", "here", "what it is")
     output.print_table(
         columns,
         [
             (
-                f"{each.name}{' (default)' if each.name in defaults else ''}",
+                f"{each.name}{' (default)' if each.default else ''}",
                 output.size(each.size_bytes),
                 str(len(each.languages)) if len(each.languages) > 1 else "".join(each.languages),
                 each.licence,
-                "yes" if here else "no",
+                "yes" if each.installed else "no",
                 each.title,
             )
-            for each, here in rows
+            for each in known
         ],
     )
 
@@ -104,28 +104,9 @@ def _pull(name: str, source: str | None) -> Pulled:
 
 
 def _cache() -> Cache:
-    from rushes.engines import cache
+    from rushes.engines import registry
 
-    settings = config.load()
-    assert settings.engine_cache_dir is not None
-    return cache.Cache(settings.engine_cache_dir, hub_url=settings.engine_hub_url)
-
-
-def _document(entry: object, here: bool, default: bool) -> dict[str, object]:
-    from rushes.engines import catalog
-
-    assert isinstance(entry, catalog.Entry)
-    return {
-        "name": entry.name,
-        "purpose": entry.purpose,
-        "title": entry.title,
-        "licence": entry.licence,
-        "size_bytes": entry.size_bytes,
-        "languages": entry.languages,
-        "capabilities": entry.capabilities,
-        "installed": here,
-        "default": default,
-    }
+    return registry.cache(registry.options(config.load()))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from rushes import errors
 from rushes.db.database import Database
 
-HEAD = "0004"
+HEAD = "0005"
 # Any constant will do; it keeps two servers that start together from migrating at once.
 ADVISORY_LOCK = 7_402_215
 

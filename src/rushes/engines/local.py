@@ -63,7 +63,8 @@ class Local:
 
     def capabilities(self) -> Capabilities:
         device = "cuda" if self._device != "cpu" and _has_card() else "cpu"
-        defaults = (catalog.known(self._model_name) or DEFAULT_MODEL, DEFAULT_SPEAKERS)
+        chosen = catalog.known(self._model_name) if self._model_name else DEFAULT_MODEL
+        defaults = (chosen, DEFAULT_SPEAKERS)
         models = [self._model(each, defaults) for each in catalog.MODELS.values()]
         return Capabilities(provider=self.id, device=device, models=models, reason=self._reason())
 
@@ -146,7 +147,7 @@ class Local:
             max_loaded=self._max_loaded,
         )
 
-    def _model(self, entry: catalog.Entry, defaults: Sequence[str]) -> Model:
+    def _model(self, entry: catalog.Entry, defaults: Sequence[str | None]) -> Model:
         return Model(
             name=entry.name,
             purpose=entry.purpose,

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rushes.engines.engine import ANY_MODEL, Engine, EngineUnavailable
 from rushes.settings import Settings
+
+if TYPE_CHECKING:
+    from rushes.engines.cache import Cache
 
 ENTRY_POINTS = "rushes.engines"
 Factory = Callable[["Options"], Engine]
@@ -87,6 +90,11 @@ class Registry:
             return chosen[0] if chosen else models[0].name
         return ANY_MODEL
 
+    @property
+    def cache(self) -> Cache | None:
+        """Where the engine of this machine keeps its models; None for one that does not say."""
+        return cache(self._options) if self._options.engine == "local" else None
+
     def why_not(self) -> str | None:
         """Why the engine of this machine cannot run here, if so. Models may still be missing, and
         a server that is away may come back."""
@@ -117,16 +125,21 @@ class Registry:
         )
 
 
+def cache(options: Options) -> Cache:
+    from rushes.engines.cache import Cache
+
+    return Cache(options.cache_dir, hub_url=options.hub_url)
+
+
 def _entry_points() -> metadata.EntryPoints:
     return metadata.entry_points(group=ENTRY_POINTS)
 
 
 def _local(options: Options) -> Engine:
-    from rushes.engines.cache import Cache
     from rushes.engines.local import Local
 
     return Local(
-        Cache(options.cache_dir, hub_url=options.hub_url),
+        cache(options),
         device=options.device,
         threads=options.threads,
         max_loaded=options.max_loaded,

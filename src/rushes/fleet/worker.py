@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -56,6 +56,13 @@ class Worker:
         if now - self.last_seen_at > offline_after_ms:
             return Status.OFFLINE
         return Status.BUSY if self.holds else Status.IDLE
+
+    @property
+    def unable(self) -> Collection[str]:
+        """Kinds of which it has said that they can only fail there. It takes them all the same,
+        when nobody else is there, so that people hear why."""
+        said = self.metadata.get("unable")
+        return said if isinstance(said, dict) else ()
 
     def could_take(self, kind: str, needs: list[str]) -> bool:
         hard = {need for need in needs if not need.endswith("?")}

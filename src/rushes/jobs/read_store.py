@@ -8,7 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushes.db.database import Tx
+from rushes.folding import folded, pattern
 from rushes.jobs.job import Job, encode
+
+COLUMNS = {
+    "state": "state",
+    "kind": "kind",
+    "user_id": "user_id",
+    "media_id": "media_id",
+    "worker_id": "processed_by_worker_id",
+    "error_code": "error_code",
+}
+# The database makes both sides small, as far as it knows letters.
+_PART = "LIKE lower(CAST(:part AS text)) ESCAPE '!'"
+MENTIONS = f"""(id {_PART} OR lower(last_error) {_PART} OR lower(processed_by_worker_name) {_PART}
+    OR media_id IN (SELECT id FROM media WHERE title_folded LIKE :title_part ESCAPE '!'))"""
+# When a job ended, in whichever way; there is an index on just these words.
+ENDED_AT = "coalesce(completed_at, failed_at, canceled_at)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,19 +38,23 @@ class Filter:
     worker_id: str | None = None
     error_code: str | None = None
     ids: Sequence[str] | None = None
+    not_kinds: Sequence[str] | None = None
+    # A part of the id, the error, the worker's name or the media's title.
+    q: str | None = None
 
     def guards(self) -> tuple[str, dict[str, Any]]:
         """SQL text without anything of the caller's in it, and what it refers to."""
-        columns = {"worker_id": "processed_by_worker_id"}
-        given = {
-            name: getattr(self, name)
-            for name in self.__dataclass_fields__
-            if name != "ids" and getattr(self, name) is not None
-        }
-        guards = [f"{columns.get(name, name)} = :{name}" for name in given]
+        given = {name: getattr(self, name) for name in COLUMNS if getattr(self, name) is not None}
+        guards = [f"{COLUMNS[name]} = :{name}" for name in given]
         if self.ids is not None:
             guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
             given["ids"] = encode(list(self.ids))
+        if self.not_kinds:
+            guards.append("kind NOT IN (SELECT value FROM {each:CAST(:not_kinds AS text)})")
+            given["not_kinds"] = encode(list(self.not_kinds))
+        if self.q:
+            guards.append(MENTIONS)
+            given |= {"part": pattern(self.q), "title_part": pattern(folded(self.q))}
         return " AND ".join(guards) or "1 = 1", given
 
 
@@ -117,6 +137,26 @@ def totals(tx: Tx) -> list[dict[str, Any]]:
         SELECT kind, state, count(*) AS count, min(queued_at) AS oldest_queued_at,
             avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
         FROM jobs GROUP BY kind, state ORDER BY kind, state"""
+    )
+
+
+def ended(tx: Tx, filter: Filter, *, since: int, width: int) -> list[dict[str, Any]]:
+    """How jobs ended in each span of `width` milliseconds that there was one in: `number` counts
+    the spans from `since`."""
+    where, given = filter.guards()
+    return tx.all(
+        f"""
+        SELECT ({ENDED_AT} - CAST(:since AS bigint)) / :width AS number,
+            sum(CASE state WHEN 'completed' THEN 1 ELSE 0 END) AS completed,
+            sum(CASE state WHEN 'failed' THEN 1 ELSE 0 END) AS failed,
+            sum(CASE state WHEN 'canceled' THEN 1 ELSE 0 END) AS canceled,
+            avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
+        FROM jobs WHERE {ENDED_AT} >= :since AND state IN ('completed','failed','canceled')
+          AND {where}
+        GROUP BY 1""",
+        since=since,
+        width=width,
+        **given,
     )
 
 

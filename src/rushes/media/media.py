@@ -10,10 +10,13 @@ from enum import StrEnum
 from typing import Any
 
 from rushes import errors
+from rushes.folding import folded
 from rushes.media import edit as edits
 from rushes.media.edit import Edit
 
 TITLE_LIMIT = 300
+# So much of a title decides where it stands in a list; what is the same so far, by age.
+TITLE_KEY_LENGTH = 100
 # What an attempt may write, and how it is served; a worker's own word about types is not asked.
 CONTENT_TYPES = {
     "m3u8": "application/vnd.apple.mpegurl",
@@ -51,6 +54,16 @@ class TranscriptStatus(StrEnum):
     PROCESSING = "processing"
     READY = "ready"
     FAILED = "failed"
+
+
+class Sort(StrEnum):
+    """In which order media are listed."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    TITLE = "title"
+    LONGEST = "longest"
+    LARGEST = "largest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +125,26 @@ class Media:
         return cls(**values)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a media stands in a list: `key` as it was when the list was read."""
+
+    key: str | float | int
+    id: str
+
+
+def place(item: Media, sort: Sort) -> Place:
+    match sort:
+        case Sort.NEWEST | Sort.OLDEST:
+            return Place(item.id, item.id)
+        case Sort.TITLE:
+            return Place(folded(item.title)[:TITLE_KEY_LENGTH], item.id)
+        case Sort.LONGEST:
+            return Place(-1.0 if item.duration is None else item.duration, item.id)
+        case Sort.LARGEST:
+            return Place(item.size_bytes, item.id)
+
+
 def check_title(title: str) -> str:
     """On one line, without what only a terminal or a font would obey."""
     tidy = "".join(
@@ -142,11 +175,6 @@ def slug_of(title: str, media_id: str) -> str:
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-")
     return f"{words}-{media_id[-6:]}" if words else media_id[-6:]
-
-
-def folded(text: str) -> str:
-    """As titles are compared when somebody searches."""
-    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def check_artifact_name(name: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 from rushes import events
 from rushes.db.database import Tx
-from rushes.media.media import Media, NewMedia, folded
+from rushes.folding import folded
+from rushes.media.media import Media, NewMedia
 from rushes.media.pipeline import BESIDE, PURGE, TRANSCRIBE
 from rushes.protocol import Artifact, Claim
 
@@ -16,30 +17,29 @@ Row = dict[str, Any]
 _BESIDE = ", ".join(f"'{kind}'" for kind in BESIDE)
 
 
-def _has_job(kinds: str, states: str) -> str:
-    return (
-        "EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id"
-        f" AND kind {kinds} AND state IN ({states}))"
-    )
+def has_job(kinds: str, states: str | None = None) -> str:
+    """In any of these states; without, in any at all."""
+    some = f" AND state IN ({states})" if states else ""
+    return f"EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {kinds}{some})"
 
 
-_MAKING, _SPEECH = f"NOT IN ({_BESIDE})", f"= '{TRANSCRIBE}'"
+_MAKING, SPEECH = f"NOT IN ({_BESIDE})", f"= '{TRANSCRIBE}'"
 _DIVIDED = f"""EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {_MAKING}
     AND divided_at IS NOT NULL)"""
 TRANSCRIPT_STATUS = f"""CASE
-    WHEN {_has_job(_SPEECH, "'processing'")} THEN 'processing'
-    WHEN {_has_job(_SPEECH, "'blocked','queued'")} THEN 'pending'
+    WHEN {has_job(SPEECH, "'processing'")} THEN 'processing'
+    WHEN {has_job(SPEECH, "'blocked','queued'")} THEN 'pending'
     WHEN EXISTS (SELECT 1 FROM transcripts WHERE transcripts.media_id = media.id
         AND transcripts.state = 'current') THEN 'ready'
     ELSE coalesce((SELECT CASE state WHEN 'completed' THEN 'ready' ELSE 'failed' END FROM jobs
-        WHERE jobs.media_id = media.id AND kind {_SPEECH} ORDER BY id DESC LIMIT 1), 'none') END"""
+        WHERE jobs.media_id = media.id AND kind {SPEECH} ORDER BY id DESC LIMIT 1), 'none') END"""
 # Of a media that is only listened to, the transcription's.
 STATUS = f"""CASE
     WHEN current_version_id IS NOT NULL THEN 'ready'
-    WHEN {_has_job(_MAKING, "'processing'")} OR {_DIVIDED} THEN 'processing'
-    WHEN {_has_job(_MAKING, "'blocked','queued'")} THEN 'pending'
-    WHEN {_has_job(_MAKING, "'completed'")} THEN 'ready'
-    WHEN {_has_job(_MAKING, "'failed','canceled'")} THEN 'failed'
+    WHEN {has_job(_MAKING, "'processing'")} OR {_DIVIDED} THEN 'processing'
+    WHEN {has_job(_MAKING, "'blocked','queued'")} THEN 'pending'
+    WHEN {has_job(_MAKING, "'completed'")} THEN 'ready'
+    WHEN {has_job(_MAKING, "'failed','canceled'")} THEN 'failed'
     ELSE coalesce(nullif({TRANSCRIPT_STATUS}, 'none'), 'pending') END"""
 WHOLE = f"media.*, {STATUS} AS status, {TRANSCRIPT_STATUS} AS transcript_status"
 
@@ -85,42 +85,6 @@ def by_share_token(tx: Tx, token: str) -> Media | None:
         f"SELECT {WHOLE} FROM media WHERE share_token = :token AND deleted_at IS NULL", token=token
     )
     return Media.from_row(row) if row else None
-
-
-def list_media(
-    tx: Tx,
-    *,
-    user_id: str | None,
-    status: str | None,
-    q: str | None,
-    before: str | None,
-    limit: int,
-) -> list[Media]:
-    """Newest first; `before` is the last id of the page before."""
-    rows = tx.all(
-        f"""
-        SELECT * FROM (
-          SELECT {WHOLE} FROM media WHERE deleted_at IS NULL
-          AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)
-          AND (CAST(:before AS text) IS NULL OR id < :before)
-          AND (CAST(:pattern AS text) IS NULL OR title_folded LIKE :pattern ESCAPE '!')
-        ) AS found
-        WHERE CAST(:status AS text) IS NULL OR status = :status
-        ORDER BY id DESC LIMIT :limit""",
-        user_id=user_id,
-        before=before,
-        pattern=_pattern(q),
-        status=status,
-        limit=limit,
-    )
-    return [Media.from_row(row) for row in rows]
-
-
-def _pattern(q: str | None) -> str | None:
-    if not q:
-        return None
-    escaped = folded(q).replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    return f"%{escaped}%"
 
 
 def twins(tx: Tx, user_id: str, sha256: str, besides: str) -> list[str]:

@@ -311,6 +311,22 @@ class QueueStats(BaseModel):
     paused: list[str]
 
 
+class QueueBucket(BaseModel):
+    """The jobs that ended in a span of time."""
+
+    at: Time = Field(description="When it begins.")
+    completed: int
+    failed: int
+    canceled: int
+    wait_seconds: float | None = Field(description="From queued to started, on average.")
+    run_seconds: float | None = Field(description="Of those that completed, on average.")
+
+
+class QueueHistory(BaseModel):
+    bucket_seconds: int
+    items: list[QueueBucket]
+
+
 class TranscriptSegment(BaseModel):
     """`speaker` is only there where speakers were told apart."""
 
@@ -415,6 +431,12 @@ class Moment(BaseModel):
     html: str = Field(description="The same snippet, escaped, with <mark> around the marks.")
 
 
+class Download(BaseModel):
+    received_bytes: int
+    total_bytes: int
+    error: str | None = Field(description="Why it has ended without success.")
+
+
 class SpeechModel(BaseModel):
     id: str
     name: str
@@ -428,3 +450,6 @@ class SpeechModel(BaseModel):
     default: bool
     available: bool = Field(description="Whether the engine can run here.")
     reason: str | None = Field(description="Why not.")
+    download: Download | None = Field(
+        None, description="While it is being fetched by `pull`, and after that has failed."
+    )

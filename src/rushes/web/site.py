@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from rushes.chores import Chores
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
+from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
@@ -38,8 +39,12 @@ class Site:
     local_token: str
     stopping: threading.Event = field(default_factory=threading.Event)
     intake: Intake = field(init=False)
+    # None where the engine keeps its models elsewhere.
+    downloads: Downloads | None = field(init=False)
 
     def __post_init__(self) -> None:
+        cache = self.engines.cache
+        self.downloads = Downloads(cache, self.stopping) if cache else None
         limits = uploads.limits_of(self.settings)
         self.intake = Intake(self.db, self.queue, self.storage, limits)
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
-from rushes.media import library, media, orders
+from rushes.media import library, list_store, media, orders
 from rushes.media import store as media_store
 from rushes.media.edit import Corner, Overlay, Point, Sound
-from rushes.media.media import Media, Status
-from rushes.web import auth, idempotency, models, views
+from rushes.media.list_store import Wanted
+from rushes.media.media import Media, Sort, Status, TranscriptStatus
+from rushes.web import auth, idempotency, models, places, views
 from rushes.web.api import jobs as job_api
-from rushes.web.models import Body, Cursor, Limit
+from rushes.web.models import Body, Limit
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -87,18 +88,27 @@ def list_media(
     who: auth.User,
     site: Here,
     status: Annotated[Status | None, Query(description="Only media with this status.")] = None,
+    transcript: Annotated[
+        TranscriptStatus | None, Query(description="Only media with this transcript_status.")
+    ] = None,
+    kind: Annotated[
+        Literal["video", "audio"] | None, Query(description="Only video, or only sound.")
+    ] = None,
     q: Annotated[str | None, Query(max_length=200, description="Part of the title.")] = None,
-    cursor: Cursor = None,
+    sort: Annotated[Sort, Query(description="By title: from A to Z.")] = Sort.NEWEST,
+    cursor: places.Cursor = None,
     limit: Limit = 50,
 ) -> models.Page[models.Media]:
-    """Newest first, a page at a time."""
+    """A page at a time."""
+    wanted = Wanted(user_id=who.sees, status=status, transcript=transcript, kind=kind, q=q)
+    after = places.decode(cursor, sort) if cursor else None
     with site.db.read() as tx:
-        found = media_store.list_media(
-            tx, user_id=who.sees, status=status, q=q, before=cursor, limit=limit + 1
-        )
+        found = list_store.list_media(tx, wanted, sort=sort, after=after, limit=limit + 1)
         page = views.media_page(site, tx, found[:limit])
     more = len(found) > limit
-    return models.Page(items=page, next_cursor=page[-1].id if more else None)
+    return models.Page(
+        items=page, next_cursor=places.encode(found[limit - 1], sort) if more else None
+    )
 
 
 @router.get("/{media_id}")

@@ -1,16 +1,23 @@
-"""The models that this server's speech engine knows."""
+"""The models that this server's speech engine knows, and fetching them beforehand."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Path
 
 from rushes import errors
-from rushes.engines.engine import Capabilities
+from rushes.engines import catalog
+from rushes.engines.downloads import Downloads
+from rushes.engines.engine import Capabilities, Model, ModelUnavailable
 from rushes.web import auth, models
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
 router = APIRouter(prefix="/models", tags=["transcriptions"], responses=documented(401, 503))
+
+Name = Annotated[str, Path(max_length=100, description="Such as whisper-base.")]
 
 
 @router.get("/transcription")
@@ -18,26 +25,30 @@ def transcription(who: auth.User, site: Here) -> models.Page[models.SpeechModel]
     """Those that `model` of a transcription may name; what is not installed is fetched when it is
     first needed."""
     can = capabilities(site)
-    return models.Page(
-        items=[
-            models.SpeechModel(
-                id=each.name,
-                name=each.name,
-                title=each.title,
-                provider=can.provider,
-                licence=each.licence,
-                size_bytes=each.size_bytes,
-                languages=list(each.languages),
-                capabilities=list(each.capabilities),
-                installed=each.installed,
-                default=each.default,
-                available=can.reason is None,
-                reason=can.reason,
-            )
-            for each in can.models
-            if each.purpose == "transcription"
-        ]
-    )
+    known = [each for each in can.models if each.purpose == "transcription"]
+    return models.Page(items=[_view(site, can, each) for each in known])
+
+
+@router.post("/transcription/{name}/pull", status_code=202, responses=documented(404, 409, 422))
+def pull(name: Name, who: auth.Admin, site: Here) -> models.SpeechModel:
+    """Fetch a model in the background, so that no job has to wait for it; twice is once. `download`
+    tells how far it is."""
+    downloads, entry = _downloads(site), _entry(name)
+    downloads.start(entry)
+    can = capabilities(site)
+    return _view(site, can, next(each for each in can.models if each.name == entry.name))
+
+
+@router.delete("/transcription/{name}", status_code=204, responses=documented(404, 409, 422))
+def remove(name: Name, who: auth.Admin, site: Here) -> None:
+    """Remove a model, and what was fetched of it. A job that needs it fetches it again."""
+    downloads, entry = _downloads(site), _entry(name)
+    try:
+        there = downloads.remove(entry)
+    except errors.JobOutcome as error:
+        raise errors.Unavailable(error.message) from error
+    if not there:
+        raise errors.NotFound(f"{entry.name} is not here")
 
 
 def capabilities(site: Site) -> Capabilities:
@@ -45,3 +56,41 @@ def capabilities(site: Site) -> Capabilities:
         return site.engines.get().capabilities()
     except errors.JobOutcome as error:
         raise errors.Unavailable(error.message) from error
+
+
+def _view(site: Site, can: Capabilities, model: Model) -> models.SpeechModel:
+    download = site.downloads.of(model.name) if site.downloads and not model.installed else None
+    return models.SpeechModel(
+        id=model.name,
+        name=model.name,
+        title=model.title,
+        provider=can.provider,
+        licence=model.licence,
+        size_bytes=model.size_bytes,
+        languages=list(model.languages),
+        capabilities=list(model.capabilities),
+        installed=model.installed,
+        default=model.default,
+        available=can.reason is None,
+        reason=can.reason,
+        download=models.Download(**asdict(download)) if download else None,
+    )
+
+
+def _downloads(site: Site) -> Downloads:
+    if site.downloads is None:
+        raise errors.WrongState(
+            f"the speech engine {site.settings.engine} keeps its models elsewhere: fetch and"
+            " remove them there"
+        )
+    return site.downloads
+
+
+def _entry(name: str) -> catalog.Entry:
+    try:
+        entry = catalog.find(name)
+    except ModelUnavailable as error:
+        raise errors.NotFound(error.message) from error
+    if entry.purpose != "transcription":
+        raise errors.NotFound(f"{entry.name} is no model for transcribing")
+    return entry

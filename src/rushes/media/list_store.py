@@ -1,0 +1,87 @@
+"""The SQL of listing media, in each order. A page begins behind a place, not at a number, so that
+nothing is shown twice or left out when others come and go meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushes.db.database import Tx
+from rushes.folding import folded, pattern
+from rushes.media.media import TITLE_KEY_LENGTH, Media, Place, Sort, TranscriptStatus
+from rushes.media.store import SPEECH, STATUS, TRANSCRIPT_STATUS, WHOLE, has_job
+
+# Each has its indexes: the same words are in the migration that makes them.
+KEYS = {
+    Sort.NEWEST: "id",
+    Sort.OLDEST: "id",
+    Sort.TITLE: f"substr(title_folded, 1, {TITLE_KEY_LENGTH})",
+    # What has no length yet comes last.
+    Sort.LONGEST: "coalesce(duration, -1)",
+    Sort.LARGEST: "size_bytes",
+}
+UPWARD = (Sort.OLDEST, Sort.TITLE)
+# What is so at least, and known sooner: most of a large library need not be looked at closely.
+LEAST = {
+    TranscriptStatus.NONE: f"NOT {has_job(SPEECH)}",
+    TranscriptStatus.PENDING: has_job(SPEECH, "'blocked','queued'"),
+    TranscriptStatus.PROCESSING: has_job(SPEECH, "'processing'"),
+    TranscriptStatus.FAILED: has_job(SPEECH, "'failed','canceled'"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which media; what is None does not matter. `q` is a part of the title."""
+
+    user_id: str | None = None
+    status: str | None = None
+    transcript: TranscriptStatus | None = None
+    kind: str | None = None
+    q: str | None = None
+
+    def guards(self) -> tuple[list[str], dict[str, Any]]:
+        """SQL text without anything of the caller's in it, and what it refers to."""
+        known = {
+            "user_id": "user_id = :user_id",
+            "status": f"{STATUS} = :status",
+            "transcript": f"{TRANSCRIPT_STATUS} = :transcript",
+            "kind": "kind = :kind",
+        }
+        given = {name: getattr(self, name) for name in known if getattr(self, name) is not None}
+        guards = ["deleted_at IS NULL", *(known[name] for name in given)]
+        if self.transcript in LEAST:
+            guards.insert(1, LEAST[self.transcript])
+        if self.q:
+            guards.append("title_folded LIKE :pattern ESCAPE '!'")
+            given["pattern"] = pattern(folded(self.q))
+        return guards, given
+
+
+def list_media(
+    tx: Tx,
+    wanted: Wanted | None = None,
+    *,
+    sort: Sort = Sort.NEWEST,
+    after: Place | None = None,
+    limit: int,
+) -> list[Media]:
+    """`after` is the place of the last one of the page before."""
+    guards, given = (wanted or Wanted()).guards()
+    key, direction, beyond = KEYS[sort], "DESC", "<"
+    if sort in UPWARD:
+        direction, beyond = "ASC", ">"
+    if after is not None and key == "id":
+        guards.append(f"id {beyond} :after_id")
+        given["after_id"] = after.id
+    elif after is not None:
+        # The first says nothing new, but SQLite finds the place in the index only by it.
+        guards += [f"{key} {beyond}= :after_key", f"({key}, id) {beyond} (:after_key, :after_id)"]
+        given |= {"after_key": after.key, "after_id": after.id}
+    order = f"id {direction}" if key == "id" else f"{key} {direction}, id {direction}"
+    rows = tx.all(
+        f"SELECT {WHOLE} FROM media WHERE {' AND '.join(guards)} ORDER BY {order} LIMIT :limit",
+        limit=limit,
+        **given,
+    )
+    return [Media.from_row(row) for row in rows]

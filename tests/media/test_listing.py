@@ -1,0 +1,107 @@
+"""Lists of media in every order: a page walks an index, however many there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rushes.db.database import Tx
+from rushes.folding import folded
+from rushes.media import list_store, media
+from rushes.media import store as media_store
+from rushes.media.list_store import Wanted
+from rushes.media.media import Sort
+from world import World
+
+MANY = """
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 3000)
+INSERT INTO media (id, user_id, title, title_folded, slug, file_name, size_bytes, duration,
+    created_at)
+SELECT 'med_' || n, 'u' || (n - n / 3 * 3), 'Take ' || n, 'take ' || n, '', '', n * n / 1000,
+    CASE n - n / 4 * 4 WHEN 0 THEN NULL ELSE n / 5 END, n
+FROM numbers"""
+
+
+@pytest.fixture
+def full(world: World) -> World:
+    with world.db.begin() as tx:
+        tx.all(MANY)
+        tx.all("ANALYZE")
+    return world
+
+
+def pages(world: World, wanted: Wanted, sort: Sort, limit: int) -> list[str]:
+    """All ids, page by page."""
+    ids: list[str] = []
+    after = None
+    while True:
+        with world.db.read() as tx:
+            found = list_store.list_media(tx, wanted, sort=sort, after=after, limit=limit)
+        ids += [each.id for each in found]
+        if len(found) < limit:
+            return ids
+        after = media.place(found[-1], sort)
+
+
+@pytest.mark.parametrize("sort", Sort)
+@pytest.mark.parametrize("owner", [None, "u1"])
+def test_pages_together_are_the_whole_list_in_order(
+    full: World, sort: Sort, owner: str | None
+) -> None:
+    wanted = Wanted(user_id=owner)
+    ids = pages(full, wanted, sort, 700)
+    assert ids == pages(full, wanted, sort, 5000)
+    assert len(ids) == len(set(ids)) == (3000 if owner is None else 1000)
+
+
+@pytest.mark.parametrize("sort", Sort)
+@pytest.mark.parametrize("owner", [None, "u1"])
+def test_a_page_walks_an_index(
+    full: World, monkeypatch: pytest.MonkeyPatch, sort: Sort, owner: str | None
+) -> None:
+    wanted = Wanted(user_id=owner)
+    with full.db.read() as tx:
+        [first] = list_store.list_media(tx, wanted, sort=sort, limit=1)
+    plans: list[str] = []
+    execute = Tx._execute
+    sqlite = full.db.dialect.name == "sqlite"
+
+    def explain(tx: Tx, sql: str, params: dict[str, Any]) -> Any:
+        rows = execute(tx, f"EXPLAIN {'QUERY PLAN ' if sqlite else ''}{sql}", dict(params))
+        plans.append("\n".join(str(row["detail" if sqlite else "QUERY PLAN"]) for row in rows))
+        return execute(tx, sql, params)
+
+    monkeypatch.setattr(Tx, "_execute", explain)
+    for after in (None, media.place(first, sort)):
+        with full.db.read() as tx:
+            list_store.list_media(tx, wanted, sort=sort, after=after, limit=100)
+    monkeypatch.undo()
+    for plan in plans:
+        assert "Seq Scan on media" not in plan
+        # Looking for a media's newest transcription sorts its few jobs.
+        assert "Sort Key: media" not in plan, plan
+        assert "Sort Key: (" not in plan, plan
+        assert "TEMP B-TREE FOR ORDER BY" not in plan.partition("CORRELATED")[0], plan
+        assert not [line for line in plan.splitlines() if line == "SCAN media"], plan
+    assert "SEARCH media" in plans[1] or "Index Cond" in plans[1]
+
+
+def test_what_has_no_length_yet_comes_last(world: World) -> None:
+    short, unknown, long = (world.add_media(title) for title in ("a", "b", "c"))
+    with world.db.begin() as tx:
+        media_store.set_facts(tx, short, kind=None, duration=1.5)
+        media_store.set_facts(tx, long, kind=None, duration=90)
+    assert pages(world, Wanted(), Sort.LONGEST, 1) == [long, short, unknown]
+
+
+def test_titles_are_in_order_whatever_their_capitals(world: World) -> None:
+    ids = {title: world.add_media(title) for title in ("beta", "Alpha", "alpha 2", "ALPHA 1")}
+    assert [folded("ﬁLM"), folded("film")] == ["film", "film"]
+    in_order = [ids[each] for each in ("Alpha", "ALPHA 1", "alpha 2", "beta")]
+    assert pages(world, Wanted(), Sort.TITLE, 1) == in_order
+
+
+def test_titles_that_begin_alike_for_long_are_all_listed(world: World) -> None:
+    ids = [world.add_media("x" * 250 + str(n)) for n in range(5)]
+    assert pages(world, Wanted(), Sort.TITLE, 2) == ids
