@@ -5,19 +5,10 @@ Both come out of packages, pinned by their hashes. Who has no network has to ski
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import io
 import json
 import re
-import shutil
 import subprocess
-import sys
-import tarfile
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,13 +16,14 @@ from typing import Any
 
 import pytest
 
+import archives
+from archives import KEPT, Archive
 from rushes import errors
 from rushes.engines.cache import Cache
 from rushes.engines.engine import BYTES_PER_SECOND, Turn, Word
 from rushes.engines.local import Local
 from rushes.tools import programs
 
-KEPT = Path(__file__).parents[1] / ".cache"
 MODELS = ("whisper-base", "whisper-tiny.en", "diarization-default")
 SMALL = "whisper-tiny.en"
 
@@ -54,42 +46,40 @@ def engine(*models: str, **options: Any) -> Local:
     return Local(Cache(cache_dir(*models)), auto_download=False, **options)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """A package; `kind` says how it is had."""
-
-    name: str
-    version: str
-    sha256: str
-    kind: str = "wheel"
-
-
 CALL = Archive(
     name="pyannote-audio",
     version="4.0.7",
     sha256="852ea15c4d85bc34773e618267603ffca6a521669a74d33742692cc67fc700d6",
+    holds=r"/sample/.*\.(wav|rttm|stm)$",
 )
 LIBRIVOX = Archive(
     name="pocketsphinx",
     version="5.1.1",
     sha256="675778b309a22dfc9b7d37f7621976bba491d2a5f8c59696bd77fd6d07271355",
+    holds=r"/librivox/.*\.(wav|json)$",
     kind="sdist",
 )
 JFK = Archive(
     name="pywhispercpp",
     version="1.5.1",
     sha256="5df897e5dd9d9f16804fc937bd85b9f5880a0b29a55f8843585e0e03d76195e5",
+    holds=r"/whisper\.cpp/samples/.*\.wav$",
     kind="sdist",
 )
 SENTENCES = Archive(
     name="speechbrain",
     version="1.0.1",
     sha256="521202e32ba05ceb69db2908928b8eafdabd8c4674525d2734333d1c29f1ca70",
+    holds=r"/samples/ASR/.*\.wav$",
     kind="sdist",
 )
 PROMPTS = {
     language: Archive(
-        name=f"asterisk-core-sounds-{language}-wav", version="1.6.1-1", sha256=sha256, kind="deb"
+        name=f"asterisk-core-sounds-{language}-wav",
+        version="1.6.1-1",
+        sha256=sha256,
+        holds=r"/vm-options\.wav$",
+        kind="deb",
     )
     for language, sha256 in {
         "es": "9283a09a6d56fccdcc2bcfe86c48f0f844289cfbd46a3184d8785a6f7f569903",
@@ -122,7 +112,7 @@ TITLES = {"mr": "mister", "mrs": "missus"}
 def recording(name: str) -> Path:
     """The file as it came; skips where it cannot be had."""
     archive, member = RECORDINGS[name]
-    path = _folder(archive) / Path(member).name
+    path = archives.folder(archive, "recordings") / Path(member).name
     assert path.exists(), f"{archive.name} does not hold {member}"
     return path
 
@@ -177,7 +167,7 @@ class Read:
 
 def librivox() -> list[Read]:
     """Five clips of a novel."""
-    folder = _folder(LIBRIVOX)
+    folder = archives.folder(LIBRIVOX, "recordings")
     found = []
     for path in sorted(folder.glob("*.wav")):
         if not path.with_suffix(".json").exists():
@@ -235,111 +225,3 @@ def _matching(scored: Sequence[tuple[set[int], set[int]]]) -> dict[int, int]:
         if guess not in names and name not in names.values():
             names[guess] = name
     return names
-
-
-def _folder(archive: Archive) -> Path:
-    """The sounds of an archive and what is beside them, side by side."""
-    folder = KEPT / "recordings" / f"{archive.name}-{archive.version}"
-    with _locked(folder):
-        if not folder.exists():
-            _fetch(archive, folder)
-    return folder
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _fetch(archive: Archive, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent) as directory:
-        place = Path(directory)
-        try:
-            data = FETCHERS[archive.kind](archive, place).read_bytes()
-        except (subprocess.CalledProcessError, StopIteration, FileNotFoundError):
-            pytest.skip(f"{archive.name} could not be fetched")
-        assert hashlib.sha256(data).hexdigest() == archive.sha256, f"{archive.name} has changed"
-        made = place / "made"
-        made.mkdir()
-        for name, content in OPENERS[archive.kind](data, place):
-            if Path(name).suffix in (".wav", ".json", ".rttm", ".stm"):
-                (made / Path(name).name).write_bytes(content)
-        made.rename(folder)
-
-
-def _wheel(archive: Archive, place: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", str(place)]
-    command += ["--only-binary=:all:", f"{archive.name}=={archive.version}"]
-    subprocess.run(command, check=True, capture_output=True)
-    return next(place.glob("*.whl"))
-
-
-# pip would build what it downloads to learn its dependencies; only its finder and its network
-# settings are wanted.
-FIND = """
-import sys
-from pip._internal.commands.download import DownloadCommand
-name, version, target = sys.argv[1:]
-command = DownloadCommand("download", "")
-options, _ = command.parse_args(["--no-binary=:all:"])
-with command.main_context():
-    session = command.get_default_session(options)
-    finder = command._build_package_finder(options, session)
-    found = [each for each in finder.find_all_candidates(name) if str(each.version) == version]
-    answer = session.get(found[0].link.url_without_fragment, timeout=60)
-    answer.raise_for_status()
-    open(target, "wb").write(answer.content)
-"""
-
-
-def _sdist(archive: Archive, place: Path) -> Path:
-    target = place / "sdist.tar.gz"
-    command = [sys.executable, "-c", FIND, archive.name, archive.version, str(target)]
-    subprocess.run(command, check=True, capture_output=True)
-    return target
-
-
-def _deb(archive: Archive, place: Path) -> Path:
-    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        pytest.skip("recordings in other languages are in Debian's packages")
-    command = ["apt-get", "download", f"{archive.name}={archive.version}"]
-    subprocess.run(command, cwd=place, check=True, capture_output=True)
-    return next(place.glob("*.deb"))
-
-
-def _members_of_wheel(data: bytes, place: Path) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
-        for name in wheel.namelist():
-            if "/sample/" in name:
-                yield name, wheel.read(name)
-
-
-def _members_of_sdist(data: bytes, place: Path) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(fileobj=io.BytesIO(data)) as sdist:
-        for member in sdist:
-            wanted = re.search(r"/(librivox|samples/ASR|whisper\.cpp/samples)/", member.name)
-            if member.isfile() and wanted and (content := sdist.extractfile(member)):
-                yield member.name, content.read()
-
-
-def _members_of_deb(data: bytes, place: Path) -> Iterator[tuple[str, bytes]]:
-    path = place / "opened.deb"
-    path.write_bytes(data)
-    subprocess.run(["dpkg-deb", "-x", str(path), str(place / "opened")], check=True)
-    for each in (place / "opened").rglob("vm-options.wav"):
-        yield each.name, each.read_bytes()
-
-
-FETCHERS: dict[str, Callable[[Archive, Path], Path]] = {
-    "wheel": _wheel,
-    "sdist": _sdist,
-    "deb": _deb,
-}
-OPENERS: dict[str, Callable[[bytes, Path], Iterator[tuple[str, bytes]]]] = {
-    "wheel": _members_of_wheel,
-    "sdist": _members_of_sdist,
-    "deb": _members_of_deb,
-}

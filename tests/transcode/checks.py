@@ -324,10 +324,40 @@ def check_storyboard(version: Version) -> None:
     assert times[0][0] == 0
     assert all(one[1] == other[0] for one, other in pairwise(times))
     assert times[-1][1] == near(sum(version.videos[0].seconds), 0.002)
-    sizes = {name: streams(str(version.folder / name))[0] for name in {cue[2] for cue in cues}}
-    for *_, name, x, y, width, height in cues:
-        assert int(x) + int(width) <= sizes[name]["width"]
-        assert int(y) + int(height) <= sizes[name]["height"]
+    sheets = {name: Sheet.read(version.folder / name) for name in {cue[2] for cue in cues}}
+    for (begin, end), (*_, name, x, y, width, height) in zip(times, cues, strict=True):
+        found = sheets[name].brightness(int(x), int(y), int(width), int(height))
+        shown = [
+            each.brightness
+            for each in version.videos[-1].frames
+            if 2 * begin - end - 0.1 <= each.seconds < end
+        ]
+        print(name, begin, found, min(shown), max(shown))
+        assert min(shown) - 8 <= found <= max(shown) + 8, (name, begin)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A picture in grey."""
+
+    width: int
+    height: int
+    grey: bytes
+
+    @classmethod
+    def read(cls, path: Path) -> Sheet:
+        argv = [programs.ffmpeg(), "-v", "error", "-i", str(path), "-f", "image2pipe"]
+        argv += ["-vf", "scale=out_range=tv,format=gray", "-c:v", "pgm", "pipe:1"]
+        ended = subprocess.run(argv, capture_output=True, timeout=60, env=ENVIRONMENT, check=True)
+        kind, width, height, _, grey = ended.stdout.split(maxsplit=4)
+        assert kind == b"P5"
+        return cls(int(width), int(height), grey)
+
+    def brightness(self, x: int, y: int, width: int, height: int) -> float:
+        assert x + width <= self.width
+        assert y + height <= self.height
+        rows = [row * self.width + x for row in range(y, y + height)]
+        return sum(sum(self.grey[at : at + width]) for at in rows) / (width * height)
 
 
 def _seconds(clock: str) -> float:

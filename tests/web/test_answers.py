@@ -26,7 +26,7 @@ def test_titles_are_text_on_every_page(server: Running) -> None:
             page = anybody.get(f"/s/{url.rpartition('/')[2]}")
             assert page.headers["content-type"].startswith("text/html")
             assert page.text.count("</title>") == 1
-            assert payload not in page.text or payload == "{{7*7}}"
+            assert "<script>" not in page.text
             assert "onerror=alert(1)>" not in page.text
             assert "&lt;" in page.text or payload == "{{7*7}}"
 

@@ -84,7 +84,7 @@ def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline)
     size = fitted(video.shown, STORYBOARD_SHORT_SIDE)
     apart = timeline.seconds / max(1, len(timeline.keys))
     keys_only = apart <= interval or timeline.seconds > 600
-    # Not every decoder can skip frames.
+    # Not every decoder can skip frames; Theora's then gives none.
     for skipping in [True, False] if keys_only else [False]:
         argv = ffmpeg.storyboard(
             programs.ffmpeg(),
@@ -98,18 +98,24 @@ def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline)
             count=count,
             keys_only=skipping,
         )
-        with suppress(process.ToolFailed), explained(desk.job, "making the storyboard"):
-            process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)
+        sheets = _sheets(desk, argv)
+        if sheets:
             break
-    else:
-        return
-    sheets = sorted(desk.job.scratch.glob("storyboard-*.jpg"), key=lambda path: len(path.name))
     for sheet in sheets:
         desk.shelf.put(sheet.name, sheet.read_bytes())
     if sheets:
         count = min(count, len(sheets) * COLUMNS * ROWS)
         track = storyboard_track(count, interval, timeline.seconds, size)
         desk.shelf.put("storyboard.vtt", track.encode())
+
+
+def _sheets(desk: Desk, argv: Sequence[str]) -> list[Path]:
+    """None when it fails, or ends well without a picture."""
+    with suppress(process.ToolFailed), explained(desk.job, "making the storyboard"):
+        process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)
+        found = desk.job.scratch.glob("storyboard-*.jpg")
+        return sorted(found, key=lambda path: len(path.name))
+    return []
 
 
 def storyboard_track(count: int, interval: float, seconds: float, size: tuple[int, int]) -> str:

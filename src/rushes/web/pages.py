@@ -111,7 +111,7 @@ def _html(status: int, title: str | None = None) -> HTMLResponse:
     page = _index()
     if title is not None:
         page = page.replace(TITLE, f"<title>{escape(title)}</title>", 1)
-    return HTMLResponse(page, status, headers={"Cache-Control": FRESH})
+    return HTMLResponse(page, status)
 
 
 @lru_cache(maxsize=1)

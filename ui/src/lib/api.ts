@@ -55,6 +55,11 @@ export function whenSignedOut(call: () => void): void {
   onSignedOut = call;
 }
 
+/** For those who do not ask through `ok`. */
+export function signedOut(): void {
+  onSignedOut();
+}
+
 export const api = createClient<paths>({ baseUrl: "" });
 
 interface Answer<T> {
@@ -83,7 +88,7 @@ export function problemOf(status: number, body: unknown): Problem {
   const said = typeof body === "object" && body !== null ? (body as Partial<Schemas["Problem"]>) : {};
   const fields = said.errors ?? [];
   const sentence = fields.length
-    ? fields.map((each) => `${each.field}: ${each.message}`).join("; ")
+    ? fields.map(({ field, message }) => (message.startsWith(`${field}: `) ? message : `${field}: ${message}`)).join("; ")
     : said.detail || said.title || t.problems.unknown(status);
   return new Problem(sentence, status, said.code ?? "unknown", fields);
 }

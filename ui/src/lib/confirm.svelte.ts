@@ -3,6 +3,8 @@ export interface Question {
   title: string;
   text: string;
   yes: string;
+  /** Where "Cancel" could be taken for the other answer. */
+  no?: string;
   danger?: boolean;
   answer: (yes: boolean) => void;
 }

@@ -14,8 +14,9 @@ export function clock(seconds: number): string {
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds || 0));
   if (whole < 60) return t.units.seconds(whole);
-  if (whole < 3600) return t.units.minutes(Math.round(whole / 60));
-  if (whole < 86_400) return t.units.hours(Math.floor(whole / 3600), Math.round((whole % 3600) / 60));
+  const minutes = Math.round(whole / 60);
+  if (minutes < 60) return t.units.minutes(minutes);
+  if (minutes < 1440) return t.units.hours(Math.floor(minutes / 60), minutes % 60);
   return t.units.days(Math.round(whole / 86_400));
 }
 

@@ -2,6 +2,7 @@
 
 A page that nobody looks at gives its connection back after a while (browsers allow six to one
 server) and catches up, from the last event it has seen, when somebody does. */
+import { signedOut } from "./api";
 import { FrameReader } from "./sse";
 
 export interface LiveEvent {
@@ -117,7 +118,10 @@ class Live {
     let quiet = setTimeout(() => abort.abort(), QUIET_MS);
     try {
       const answer = await fetch("/api/v1/events", { headers, signal: abort.signal, cache: "no-store" });
-      if (answer.status === 401) return this.stop();
+      if (answer.status === 401) {
+        this.stop();
+        return signedOut();
+      }
       if (!answer.ok || !answer.body) return;
       const frames = new FrameReader();
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

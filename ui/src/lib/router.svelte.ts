@@ -53,10 +53,12 @@ function plain(value: string): string {
 
 class Router {
   current = $state.raw<Route>({ name: "missing", params: {}, query: new URLSearchParams(), path: "/" });
+  /** Asked when somebody goes back or forward; true keeps the page. */
+  beforeBack: (() => boolean) | undefined;
 
   start(): void {
     this.read();
-    window.addEventListener("popstate", () => this.read());
+    window.addEventListener("popstate", () => this.beforeBack?.() || this.read());
     document.addEventListener("click", (event) => this.clicked(event));
   }
 

@@ -1,0 +1,385 @@
+"""Everything that can be set, as people set it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from engines import hub as hubs
+from engines.hub import NAME, Hub
+from pages.checks import barriers, is_too_wide
+from pages.conftest import Visit
+from running import Running
+from rushes.engines import catalog, fetching
+from webhooks import receivers
+
+PASSWORD = "correct horse battery"
+NEWER = "a newer horse battery"
+MARKUP = "<img src=x onerror=alert(1)>"
+SECTIONS = {
+    "account": "Account",
+    "tokens": "Tokens",
+    "webhooks": "Webhooks",
+    "profiles": "Profiles",
+    "models": "Speech models",
+    "users": "Users",
+    "health": "Storage and health",
+    "server": "Server settings",
+}
+
+
+@pytest.fixture
+def server(serve: Callable[..., Running]) -> Running:
+    return serve(webhook_private_targets=True)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setitem(catalog.MODELS, NAME, hubs.entry(hubs.hub_source()))
+    monkeypatch.setattr(fetching, "_away_until", {})
+    with hubs.serving() as hub:
+        yield hub
+
+
+def row(page: Page, text: str) -> Locator:
+    return page.get_by_role("listitem").filter(has_text=text)
+
+
+def about(page: Page, heading: str) -> Locator:
+    title = page.get_by_role("heading", name=heading, exact=True)
+    return page.get_by_role("listitem").filter(has=title)
+
+
+def act(page: Page, name: str, choice: str) -> None:
+    page.get_by_role("button", name=f"Actions for {name}").click()
+    page.get_by_role("menuitem", name=choice).click()
+
+
+def answer(page: Page, button: str) -> None:
+    page.get_by_role("dialog").last.get_by_role("button", name=button, exact=True).click()
+
+
+def test_every_section_is_open_to_everybody_who_may_see_it(
+    server: Running, visit: Visit, hub: Hub
+) -> None:
+    with server.client() as admin:
+        admin.post("/users", json={"name": "ada"})
+        admin.post("/tokens", json={"name": MARKUP, "scopes": ["admin"]})
+        admin.post("/webhooks", json={"url": "http://127.0.0.1:1/hook", "types": ["media.*"]})
+    page = visit(server, "/settings")
+    nav = page.get_by_role("navigation", name="Settings")
+    for id, title in SECTIONS.items():
+        nav.get_by_role("link", name=title).click()
+        expect(page).to_have_url(f"{server.url}/settings/{id}")
+        expect(page).to_have_title(re.compile(f"^{title}"))
+        expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
+        expect(page.get_by_role("list").last).to_be_visible()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            page.wait_for_function("document.getAnimations().length === 0")
+            assert not barriers(page), (id, scheme)
+    page.go_back()
+    expect(page.get_by_role("heading", name="Storage and health", level=1)).to_be_visible()
+    page.goto(f"{server.url}/settings/nothing")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+
+
+def test_every_section_fits_a_phone(server: Running, visit: Visit) -> None:
+    name = "a" * 64
+    with server.client() as admin:
+        admin.post("/users", json={"name": name})
+        admin.post("/tokens", json={"name": "t" * 100, "scopes": ["read"]})
+        admin.post("/profiles", json={"name": "p" * 64})
+        url = f"http://127.0.0.1:1/{'x' * 300}"
+        admin.post("/webhooks", json={"url": url, "types": ["*"]})
+    page = visit(server, "/settings", phone=True)
+    for id, title in SECTIONS.items():
+        page.goto(f"{server.url}/settings/{id}")
+        expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
+        expect(page.get_by_role("list").last).to_be_visible()
+        current = page.get_by_role("navigation", name="Settings").get_by_role("link", name=title)
+        expect(current).to_be_in_viewport()
+        assert not is_too_wide(page), id
+    page.goto(f"{server.url}/settings/profiles")
+    page.get_by_role("button", name="Edit default").click()
+    expect(page.get_by_label("Height of size 1")).to_be_visible()
+    assert not is_too_wide(page)
+
+
+def test_a_password_is_changed_and_other_devices_have_to_know_it(
+    server: Running, visit: Visit
+) -> None:
+    with server.client() as admin:
+        admin.post("/users", json={"name": "ada", "password": PASSWORD, "quota_bytes": 10**9})
+    other = server.client(None)
+    assert other.post("/session", json={"name": "ada", "password": PASSWORD}).status_code == 201
+    page = visit(server, "/sign-in?to=/settings/account", link="")
+    page.get_by_label("Name", exact=True).fill("ada")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("0 B of 1.0 GB used")).to_be_visible()
+    expect(page.get_by_role("progressbar", name="Space")).to_be_visible()
+    sessions = page.get_by_role("list", name="Where you are signed in")
+    expect(sessions.get_by_role("listitem")).to_have_count(2)
+    old, new = page.get_by_label("Current password"), page.get_by_label("New password")
+    change = page.get_by_role("button", name="Change the password")
+    expect(change).to_be_disabled()
+    old.fill("not my password at all")
+    new.fill(NEWER)
+    change.click()
+    expect(old).to_have_accessible_description("This is not your current password.")
+    expect(old).to_be_focused()
+    expect(new).to_have_value(NEWER)
+    old.fill(PASSWORD)
+    change.click()
+    expect(page.get_by_text("Your password is changed.")).to_be_visible()
+    expect(new).to_have_value("")
+    expect(sessions.get_by_role("listitem")).to_have_count(1)
+    assert other.get("/session").status_code == 401
+    assert other.post("/session", json={"name": "ada", "password": NEWER}).status_code == 201
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    expect(sessions.get_by_role("listitem")).to_have_count(2)
+    page.get_by_role("button", name="End all others").click()
+    answer(page, "End all others")
+    expect(sessions.get_by_role("listitem")).to_have_count(1)
+    assert other.get("/session").status_code == 401
+    other.close()
+    sessions.get_by_role("button", name="Sign out").click()
+    expect(page).to_have_url(f"{server.url}/sign-in")
+
+
+def test_a_token_is_shown_once_and_works_until_it_is_revoked(server: Running, visit: Visit) -> None:
+    page = visit(server, "/settings/tokens")
+    expect(page.get_by_role("heading", name="No tokens yet")).to_be_visible()
+    page.get_by_role("button", name="New token").click()
+    dialog = page.get_by_role("dialog")
+    name = dialog.get_by_label("Name")
+    expect(name).to_be_focused()
+    dialog.get_by_role("button", name="Make the token").click()
+    expect(name).to_have_accessible_description("This is needed.")
+    name.fill(MARKUP)
+    page.keyboard.press("Escape")
+    answer(page, "Keep editing")
+    expect(name).to_have_value(MARKUP)
+    dialog.get_by_label("Read only").check()
+    dialog.get_by_label("It works").select_option("for 7 days")
+    name.press("Enter")
+    expect(page.get_by_role("heading", name=f"The token “{MARKUP}” is ready")).to_be_visible()
+    secret = page.get_by_label("Token", exact=True).input_value()
+    command = page.get_by_label("Example command").input_value()
+    assert secret in command
+    assert command.endswith(f"{server.url}/api/v1/media")
+    with server.client(secret) as script:
+        assert script.get("/media").status_code == 200
+        assert script.post("/tokens", json={"name": "x"}).status_code == 403
+        page.get_by_role("button", name="Done").click()
+        listed = row(page, MARKUP)
+        expect(listed).to_contain_text("Read only")
+        page.reload()
+        expect(listed).to_contain_text("Used")
+        assert secret not in page.content()
+        page.get_by_role("button", name=f"Revoke {MARKUP}").click()
+        answer(page, "Revoke")
+        expect(page.get_by_role("heading", name="No tokens yet")).to_be_visible()
+        assert script.get("/media").status_code == 401
+
+
+def test_a_user_is_added_limited_kept_out_and_let_in(server: Running, visit: Visit) -> None:
+    page = visit(server, "/settings/users")
+    page.get_by_role("button", name="Add a user").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill(MARKUP)
+    dialog.get_by_label("Space in GB").fill("much")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_label("Space in GB")).to_have_accessible_description(re.compile("^Give a"))
+    dialog.get_by_label("Space in GB").fill("2.5")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_label("Name")).to_have_accessible_description(re.compile("^Must be 1 to"))
+    dialog.get_by_label("Name").fill("Ada")
+    dialog.get_by_role("button", name="Add").click()
+    link = page.get_by_label("Sign-in link").input_value()
+    page.get_by_role("button", name="Done").click()
+    ada = row(page, "ada")
+    expect(ada).to_contain_text("2.5 GB of space")
+
+    theirs = visit(server, "/settings", link=link)
+    expect(theirs.get_by_text("0 B of 2.5 GB used")).to_be_visible()
+    links = theirs.get_by_role("navigation", name="Settings").get_by_role("link")
+    expect(links).to_have_text(["Account", "Tokens", "Webhooks"])
+    theirs.goto(f"{server.url}/settings/users")
+    expect(theirs.get_by_role("heading", name="This part is for admins")).to_be_visible()
+
+    act(page, "ada", "Edit")
+    dialog.get_by_label("Role").select_option("Admin")
+    dialog.get_by_role("button", name="Save").click()
+    expect(ada.get_by_text("Admin", exact=True)).to_be_visible()
+    act(page, "ada", "New sign-in link")
+    expect(page.get_by_label("Sign-in link")).not_to_have_value(link)
+    act(page, "ada", "Disable")
+    answer(page, "Disable")
+    expect(ada.get_by_text("Disabled", exact=True)).to_be_visible()
+    theirs.reload()
+    expect(theirs.get_by_role("button", name="Sign in")).to_be_visible()
+    act(page, "ada", "Enable")
+    expect(ada.get_by_text("Disabled", exact=True)).not_to_be_visible()
+    page.get_by_role("button", name="Actions for admin").click()
+    expect(page.get_by_role("menuitem", name="Disable")).to_be_disabled()
+
+
+def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, visit: Visit) -> None:
+    page = visit(server, "/settings")
+    page.get_by_role("link", name="Profiles").click()
+    expect(row(page, "default")).to_contain_text("As it came")
+    act(page, "default", "Duplicate")
+    drawer = page.get_by_role("dialog", name="New profile")
+    assert not barriers(page)
+    name, quality = drawer.get_by_label("Name"), drawer.get_by_label("Quality")
+    expect(name).to_have_value("default-copy")
+    name.fill("Talks & more")
+    quality.fill("99")
+    drawer.get_by_label("Height of size 1").fill("9999")
+    save = drawer.get_by_role("button", name="Save")
+    save.click()
+    expect(quality).to_have_accessible_description(re.compile("^Must be less than or equal to 51"))
+    expect(name).to_have_accessible_description(re.compile("pattern"))
+    expect(drawer.get_by_label("Height of size 1")).to_have_accessible_description(
+        re.compile("4320")
+    )
+    name.fill("talks")
+    quality.fill("")
+    save.click()
+    expect(quality).to_have_accessible_description("This is needed.")
+    quality.fill("20")
+    drawer.get_by_label("Height of size 1").fill("720")
+    save.click()
+    expect(drawer.get_by_text("Ladder must not name a height twice.")).to_be_visible()
+    drawer.get_by_role("button", name="Remove size 1").click()
+    drawer.get_by_role("button", name="Move size 1 down").click()
+    drawer.get_by_role("button", name="Add a size").click()
+    expect(drawer.get_by_label("Height of size 6")).to_be_focused()
+    expect(drawer.get_by_label("Height of size 6")).to_have_value("240")
+    drawer.get_by_label("AV1").check()
+    drawer.get_by_label("Speed of encoding").select_option("slow")
+    save.click()
+    expect(page.get_by_text("The profile “talks” is saved.")).to_be_visible()
+    with server.client() as admin:
+        made = admin.get("/profiles/talks").json()
+    assert [each["height"] for each in made["ladder"]] == [1080, 1440, 720, 480, 360, 240]
+    assert (made["crf"], made["codecs"], made["preset"]) == (20, ["h264", "av1"], "slow")
+
+    page.get_by_role("button", name="Edit talks").click()
+    drawer = page.get_by_role("dialog", name="Profile “talks”")
+    drawer.get_by_label("Quality").fill("28")
+    page.go_back()
+    expect(page.get_by_role("heading", name="Leave without saving?")).to_be_visible()
+    answer(page, "Keep editing")
+    expect(drawer.get_by_label("Quality")).to_have_value("28")
+    drawer.get_by_role("button", name="Cancel").click()
+    answer(page, "Leave")
+    expect(drawer).not_to_be_visible()
+    act(page, "talks", "Delete")
+    answer(page, "Delete")
+    expect(row(page, "talks")).not_to_be_visible()
+    page.get_by_role("button", name="Actions for default").click()
+    expect(page.get_by_role("menuitem", name="Set back")).to_be_disabled()
+
+
+def test_a_webhook_is_added_tested_and_its_log_follows(server: Running, visit: Visit) -> None:
+    with receivers.receiver(500) as receiver:
+        page = visit(server, "/settings/webhooks")
+        page.get_by_role("button", name="New webhook").click()
+        drawer = page.get_by_role("dialog", name="New webhook")
+        drawer.get_by_label("Address").fill("ftp://nowhere")
+        drawer.get_by_label("Only what I choose").check()
+        assert not barriers(page)
+        drawer.get_by_label("All of Encoding").check()
+        expect(drawer.get_by_label("transcode.failed")).to_be_disabled()
+        drawer.get_by_role("button", name="Add the webhook").click()
+        expect(drawer.get_by_label("Address")).to_have_accessible_description(
+            re.compile("^Must be an http or https URL")
+        )
+        drawer.get_by_label("Address").fill(receiver.url)
+        drawer.get_by_role("button", name="Add the webhook").click()
+        expect(page.get_by_label("Secret", exact=True)).to_have_value(re.compile("^whsec_"))
+        page.get_by_role("button", name="Done").click()
+        hook = page.get_by_role("list", name="Webhooks").get_by_role("listitem").first
+        expect(hook).to_contain_text("media.ready, transcode.*, transcription.failed")
+
+        page.get_by_role("button", name=f"Send a test to {receiver.url}").click()
+        log = page.get_by_role("list", name=f"Log of {receiver.url}")
+        expect(log).to_contain_text("Answered 500")
+        expect(log).to_contain_text("tried once")
+        receiver.respond = lambda request: receivers.answer(request, 204)
+        page.get_by_role("button", name=f"Send a test to {receiver.url}").click()
+        expect(log.get_by_role("listitem")).to_have_count(2)
+        newest = log.get_by_role("listitem").first
+        expect(newest).to_contain_text("Delivered")
+        newest.get_by_role("button", name="Message").click()
+        expect(newest).to_contain_text("This is a test from Rushes.")
+        newest.get_by_role("button", name="Send again: webhook.test").click()
+        expect(newest).to_contain_text("tried 2 times")
+        assert not barriers(page)
+
+        act(page, receiver.url, "New secret")
+        page.get_by_role("dialog").get_by_role("button", name="Make a new secret").click()
+        expect(page.get_by_label("Secret", exact=True)).to_have_value(re.compile("^whsec_"))
+        act(page, receiver.url, "Switch off")
+        expect(hook.get_by_text("Off", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name=re.compile("^Send a test"))).to_be_disabled()
+        act(page, receiver.url, "Delete")
+        answer(page, "Delete")
+        expect(page.get_by_role("heading", name="No webhooks yet")).to_be_visible()
+
+
+def test_a_model_is_fetched_with_progress_and_removed(
+    hub: Hub, serve: Callable[..., Running], visit: Visit
+) -> None:
+    server = serve(engine_hub_url=hub.url, engine_model=NAME)
+    page = visit(server, "/settings/models")
+    toy = row(page, NAME)
+    expect(toy).to_contain_text("Default")
+    expect(toy).to_contain_text("English")
+    expect(row(page, "whisper-base").first).to_contain_text("99 languages")
+    hub.content, content = {}, hub.content
+    page.get_by_role("button", name=f"Download {NAME}").click()
+    expect(toy.get_by_role("alert")).to_contain_text("the hub answers 404")
+    hub.content = content
+    hub.hold, hub.drop_after = threading.Event(), 1_000_000
+    page.get_by_role("button", name=f"Try again: {NAME}").click()
+    expect(toy.get_by_role("progressbar")).to_be_visible()
+    expect(toy).to_contain_text("1.0 MB of 2.0 MB")
+    hub.drop_after = None
+    hub.hold.set()
+    expect(toy).to_contain_text("Installed")
+    expect(page.get_by_text(f"“{NAME}” is ready to use.")).to_be_visible()
+    page.get_by_role("button", name=f"Remove {NAME}").click()
+    answer(page, "Remove")
+    expect(toy).to_contain_text("Not installed")
+
+
+def test_health_says_what_is_wrong_and_what_to_do(
+    serve: Callable[..., Running], visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(min_free_space=10**9)
+    storage = server.rushes.storage
+    page = visit(server, "/settings/health")
+    check = page.get_by_role("button", name="Check again")
+    expect(about(page, "Database")).to_contain_text("SQLite answers.")
+    expect(about(page, "Redis")).to_contain_text("Not used")
+    monkeypatch.setattr(storage, "free_bytes", lambda: 5 * 10**8)
+    check.click()
+    expect(page.get_by_role("heading", name="Something needs you")).to_be_visible()
+    expect(about(page, "Storage")).to_contain_text("Uploads are refused now.")
+    page.goto(f"{server.url}/settings/server")
+    search = page.get_by_label("Search settings")
+    search.fill("free space")
+    expect(row(page, "RUSHES_MIN_FREE_SPACE")).to_contain_text("1000000000")
+    expect(page.get_by_role("list", name="Server settings").get_by_role("listitem")).to_have_count(
+        1
+    )
+    search.fill(MARKUP)
+    expect(page.get_by_role("heading", name=f"No setting fits “{MARKUP}”")).to_be_visible()

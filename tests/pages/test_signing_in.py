@@ -1,0 +1,183 @@
+"""The first visit, signing in and out, and what happens when a session ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from pages.checks import barriers, is_too_wide
+from pages.conftest import Visit, sign_in_link
+from running import Running
+from rushes.web import sse
+
+PASSWORD = "correct horse battery"
+WRONG = "incorrect horse battery"
+
+
+@pytest.fixture
+def server(serve: Callable[..., Running]) -> Running:
+    return serve()
+
+
+@pytest.fixture
+def quick_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They notice soon that their session has ended."""
+    often = partial(sse.stream, check_seconds=0.1, keepalive_seconds=0.1)
+    monkeypatch.setattr(sse, "stream", often)
+
+
+def add_user(server: Running, name: str = "ada") -> str:
+    with server.client() as admin:
+        made = admin.post("/users", json={"name": name, "password": PASSWORD})
+    assert made.status_code == 201, made.text
+    return str(made.json()["signin_url"])
+
+
+def sign_in(page: Page, name: str = "ada", password: str = PASSWORD) -> None:
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def path_of(server: Running, path: str) -> str:
+    return f"{server.url}{path}"
+
+
+def test_the_link_the_server_prints_leads_to_a_password_and_the_library(
+    server: Running, visit: Visit
+) -> None:
+    printed = re.search(r"http\S+token=\S+", "\n".join(server.server.greeting()))
+    assert printed
+    page = visit(server, "/", link=printed[0], welcomed=False)
+    expect(page.get_by_role("heading", name="Welcome, admin")).to_be_visible()
+    expect(page.get_by_text("1 of 2")).to_be_visible()
+    assert not barriers(page)
+    password = page.get_by_label("Choose a password")
+    set_it = page.get_by_role("button", name="Set the password")
+    password.fill("short")
+    set_it.click()
+    expect(password).to_be_focused()
+    expect(password).to_have_accessible_description("Use at least 12 characters.")
+    password.fill("passwordpassword")
+    set_it.click()
+    expect(password).to_have_accessible_description("Is too easy to guess.")
+    expect(password).to_have_value("passwordpassword")
+    password.fill(PASSWORD)
+    password.press("Enter")
+    expect(page.get_by_role("heading", name="Drop your first recording")).to_be_focused()
+    expect(page.get_by_text("2 of 2")).to_be_visible()
+    page.get_by_role("button", name="To the library").click()
+    expect(page).to_have_url(path_of(server, "/"))
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    expect(page).to_have_url(path_of(server, "/"))
+    with server.client(None) as browser:
+        answer = browser.post("/session", json={"name": "admin", "password": PASSWORD})
+        assert answer.status_code == 201
+
+
+def test_a_password_can_wait(server: Running, visit: Visit) -> None:
+    page = visit(server, "/", welcomed=False, phone=True)
+    assert not is_too_wide(page)
+    page.get_by_role("button", name="Skip for now").click()
+    expect(page.get_by_text("2 of 2")).to_be_visible()
+    assert not is_too_wide(page)
+    page.get_by_role("button", name="To the library").click()
+    page.goto(path_of(server, "/"))
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    expect(page).to_have_url(path_of(server, "/"))
+
+
+def test_signing_in_leads_to_where_somebody_wanted_to_go(server: Running, visit: Visit) -> None:
+    add_user(server)
+    page = visit(server, "/settings/tokens?x=1", link="")
+    expect(page).to_have_url(re.compile(r"/sign-in\?to=%2Fsettings%2Ftokens%3Fx%3D1$"))
+    expect(page.get_by_text("Sign in to go on where you were.")).to_be_visible()
+    assert not barriers(page)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_have_text("Fill in your name and your password.")
+    sign_in(page, password=WRONG)
+    expect(page.get_by_role("alert")).to_have_text("The name or the password is wrong.")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("ada")
+    sign_in(page)
+    expect(page).to_have_url(path_of(server, "/settings/tokens?x=1"))
+    expect(page.get_by_role("heading", name="Tokens", level=1)).to_be_visible()
+    page.goto(path_of(server, "/sign-in?to=/settings/webhooks"))
+    expect(page).to_have_url(path_of(server, "/settings/webhooks"))
+    page.get_by_role("button", name="Account: ada").click()
+    page.get_by_role("menuitem", name="Sign out").click()
+    expect(page).to_have_url(path_of(server, "/sign-in"))
+    page.go_back()
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.parametrize("to", ["//evil.example/x", "/\\evil.example", "https://evil.example"])
+def test_nobody_is_led_elsewhere(server: Running, visit: Visit, to: str) -> None:
+    add_user(server)
+    page = visit(server, f"/sign-in?to={to}", link="")
+    sign_in(page)
+    expect(page).to_have_url(path_of(server, "/"))
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+
+
+def test_a_used_link_says_so_and_how_to_get_another(server: Running, visit: Visit) -> None:
+    link = add_user(server)
+    first = visit(server, "/", link=link)
+    expect(first.get_by_role("navigation", name="Main")).to_be_visible()
+    late = visit(server, link.removeprefix(server.url), link="", phone=True)
+    expect(late.get_by_role("alert")).to_contain_text("This link does not work any more")
+    command = late.get_by_label("Command that makes a new link")
+    expect(command).to_have_value("rushes users link NAME")
+    expect(command).to_be_visible()
+    assert not is_too_wide(late)
+    assert not barriers(late)
+    sign_in(late)
+    expect(late).to_have_url(path_of(server, "/"))
+    first.goto(link)
+    expect(first.get_by_text("you are signed in already")).to_be_visible()
+    expect(first).to_have_url(path_of(server, "/"))
+
+
+def test_guessing_is_told_to_wait(server: Running, visit: Visit) -> None:
+    add_user(server)
+    with server.client(None) as guesser:
+        for _ in range(6):
+            guesser.post("/session", json={"name": "ada", "password": WRONG})
+    page = visit(server, "/sign-in", link="")
+    sign_in(page)
+    expect(page.get_by_role("alert")).to_contain_text("Wait a quarter of an hour")
+
+
+@pytest.mark.usefixtures("quick_streams")
+def test_a_session_that_ends_leads_to_signing_in_and_back(server: Running, visit: Visit) -> None:
+    add_user(server)
+    here = visit(server, "/sign-in?to=/settings/account", link="")
+    sign_in(here)
+    there = visit(server, "/sign-in?to=/settings/tokens", link="")
+    sign_in(there)
+    expect(there.get_by_role("heading", name="Tokens", level=1)).to_be_visible()
+    sessions = here.get_by_role("list", name="Where you are signed in")
+    expect(sessions.get_by_text("This one")).to_have_count(1)
+    here.evaluate("dispatchEvent(new Event('focus'))")
+    expect(sessions.get_by_role("listitem")).to_have_count(2)
+    here.get_by_role("button", name=re.compile("End the session of Chrome")).click()
+    expect(here.get_by_text("That session has ended.")).to_be_visible()
+    expect(sessions.get_by_role("listitem")).to_have_count(1)
+    expect(there).to_have_url(re.compile(r"/sign-in\?to=%2Fsettings%2Ftokens$"))
+    sign_in(there)
+    expect(there.get_by_role("heading", name="Tokens", level=1)).to_be_visible()
+    expect(here.get_by_role("heading", name="Account", level=1)).to_be_visible()
+
+
+def test_a_window_that_waits_at_the_door_follows_another(server: Running, visit: Visit) -> None:
+    page = visit(server, "/settings/health", link="")
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    other = visit(server, "/", link=sign_in_link(server), context=page.context)
+    expect(other.get_by_role("navigation", name="Main")).to_be_visible()
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page).to_have_url(path_of(server, "/settings/health"))

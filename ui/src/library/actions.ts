@@ -1,0 +1,73 @@
+/** What can be done with media from the library. */
+import { api, ok, once, type Media } from "../lib/api";
+import { deletions } from "../lib/deleting.svelte";
+import { t } from "../lib/texts";
+import { attempt, toasts } from "../lib/toasts.svelte";
+import { shelf } from "./shelf.svelte";
+
+const AT_ONCE = 4;
+
+const path = (id: string) => ({ path: { media_id: id }, header: once() });
+
+async function transcribe(id: string): Promise<void> {
+  await ok(api.POST("/api/v1/media/{media_id}/retranscribe", { params: path(id), body: {} }));
+  shelf.refresh(id);
+}
+
+async function encode(id: string): Promise<void> {
+  await ok(api.POST("/api/v1/media/{media_id}/retranscode", { params: path(id), body: { drop_transcript: false } }));
+  shelf.refresh(id);
+}
+
+export const work = { transcribe, encode };
+export type Work = keyof typeof work;
+
+export async function again(media: Media, what: Work): Promise<void> {
+  await attempt(() => work[what](media.id), t.library.again[what](1));
+}
+
+/** The same for many; `tell` hears how many are through. What fails is told once, in the end. */
+export async function againForAll(ids: string[], what: Work, tell: (done: number) => void): Promise<void> {
+  const left = [...ids];
+  const problems: unknown[] = [];
+  let done = 0;
+  const worker = async () => {
+    for (let id = left.shift(); id !== undefined; id = left.shift()) {
+      await work[what](id).catch((error: unknown) => problems.push(error));
+      tell(++done);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  if (done > problems.length) toasts.good(t.library.again[what](done - problems.length));
+  if (problems.length) toasts.bad(problems[0]);
+}
+
+export function remove(items: Media[]): void {
+  const [only] = items;
+  if (!only) return;
+  const said = items.length === 1 ? t.library.deletedOne(only.title) : t.library.deletedMany(items.length);
+  deletions.start(items.map((each) => each.id), said);
+}
+
+export async function rename(media: Media, title: string): Promise<void> {
+  const params = { path: { media_id: media.id } };
+  shelf.put(await ok(api.PATCH("/api/v1/media/{media_id}", { params, body: { title } })));
+}
+
+/** Copies a link for others. Answers the link when the browser lets nobody copy. */
+export async function share(media: Media): Promise<string | undefined> {
+  let link = "";
+  const done = await attempt(async () => {
+    const params = { path: { media_id: media.id } };
+    const shared = await ok(api.POST("/api/v1/media/{media_id}/share", { params }));
+    link = shared.share_url ?? "";
+  });
+  if (!done || !link) return undefined;
+  try {
+    await navigator.clipboard.writeText(link);
+    toasts.good(t.library.linkCopied);
+    return undefined;
+  } catch {
+    return link;
+  }
+}

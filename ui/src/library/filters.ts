@@ -1,0 +1,125 @@
+/** Which media are asked for, and in which order: what the address says of it. Pure. */
+import type { Media } from "../lib/api";
+
+export const SHOWN = ["all", "ready", "active", "failed"] as const;
+export const KINDS = ["all", "video", "audio"] as const;
+export const SORTS = ["newest", "oldest", "title", "longest", "largest"] as const;
+
+export type Shown = (typeof SHOWN)[number];
+export type Kind = (typeof KINDS)[number];
+export type Sort = (typeof SORTS)[number];
+
+export interface Filter {
+  shown: Shown;
+  kind: Kind;
+  sort: Sort;
+}
+
+/** What the server is asked. */
+export interface Query {
+  status?: "pending" | "processing" | "ready" | "failed";
+  transcript?: "pending" | "processing" | "failed";
+  kind?: "video" | "audio";
+  sort?: Sort;
+}
+
+export function filterOf(query: URLSearchParams): Filter {
+  return {
+    shown: oneOf(SHOWN, query.get("status")),
+    kind: oneOf(KINDS, query.get("kind")),
+    sort: oneOf(SORTS, query.get("sort")),
+  };
+}
+
+function oneOf<T extends string>(known: readonly T[], given: string | null): T {
+  return known.find((each) => each === given) ?? known[0]!;
+}
+
+/** For the address: what is as ever is not said. */
+export function queryOf(filter: Filter): { status: string; kind: string; sort: string } {
+  const said = <T extends string>(known: readonly T[], value: T) => (value === known[0] ? "" : value);
+  return { status: said(SHOWN, filter.shown), kind: said(KINDS, filter.kind), sort: said(SORTS, filter.sort) };
+}
+
+export function isPlain(filter: Filter): boolean {
+  return filter.shown === "all" && filter.kind === "all";
+}
+
+/** The questions whose answers together are what the filter means. */
+export function questions(filter: Filter): Query[] {
+  const common: Query = {
+    ...(filter.kind === "all" ? {} : { kind: filter.kind }),
+    ...(filter.sort === "newest" ? {} : { sort: filter.sort }),
+  };
+  const parts: Record<Shown, Query[]> = {
+    all: [{}],
+    ready: [{ status: "ready" }],
+    active: [{ status: "processing" }, { status: "pending" }, { transcript: "processing" }, { transcript: "pending" }],
+    failed: [{ status: "failed" }, { transcript: "failed" }],
+  };
+  return parts[filter.shown].map((part) => ({ ...common, ...part }));
+}
+
+const ACTIVE = ["pending", "processing"];
+
+export function fits(media: Media, filter: Filter): boolean {
+  if (filter.kind !== "all" && media.kind !== filter.kind) return false;
+  const states = [media.status, media.transcript_status];
+  switch (filter.shown) {
+    case "all":
+      return true;
+    case "ready":
+      return media.status === "ready";
+    case "active":
+      return states.some((each) => ACTIVE.includes(each));
+    case "failed":
+      return states.includes("failed");
+  }
+}
+
+/** Below 0 when `a` comes first: as the server sorts. Ids are in the order of their making. */
+export function compare(sort: Sort): (a: Media, b: Media) => number {
+  const newer = (a: Media, b: Media) => before(b.id, a.id);
+  switch (sort) {
+    case "newest":
+      return newer;
+    case "oldest":
+      return (a, b) => newer(b, a);
+    case "title":
+      return (a, b) => before(folded(a.title), folded(b.title)) || newer(b, a);
+    case "longest":
+      return (a, b) => (b.duration ?? -1) - (a.duration ?? -1) || newer(a, b);
+    case "largest":
+      return (a, b) => b.size_bytes - a.size_bytes || newer(a, b);
+  }
+}
+
+function before(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function folded(title: string): string {
+  return title.normalize("NFKC").toLowerCase();
+}
+
+/** The list with an item where it belongs. An item that belongs behind the last one of a list that
+goes on is left out: it comes when the list goes on. */
+export function placed(items: Media[], item: Media, order: (a: Media, b: Media) => number, goesOn: boolean): Media[] {
+  const at = items.findIndex((each) => each.id === item.id);
+  const rest = at < 0 ? items : items.toSpliced(at, 1);
+  // What has not changed its rank stays where the server has put it.
+  if (at >= 0 && order(items[at]!, item) === 0) return items.with(at, item);
+  const to = rest.findIndex((each) => order(item, each) < 0);
+  if (to >= 0) return rest.toSpliced(to, 0, item);
+  return goesOn && at < 0 ? rest : [...rest, item];
+}
+
+/** Of what several questions have brought, what is surely in its place already, and what has to wait
+for more. `lasts` are the last answers of the questions that are not answered to the end. */
+export function released(pool: Media[], lasts: Media[], order: (a: Media, b: Media) => number): [Media[], Media[]] {
+  const sorted = [...new Map(pool.map((each) => [each.id, each])).values()].sort(order);
+  const bound = lasts.toSorted(order)[0];
+  if (!bound) return [sorted, []];
+  const cut = sorted.findIndex((each) => order(each, bound) > 0);
+  return cut < 0 ? [sorted, []] : [sorted.slice(0, cut), sorted.slice(cut)];
+}

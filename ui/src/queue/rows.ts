@@ -1,0 +1,71 @@
+/** A list that others change while somebody reads it. Pure. */
+import type { Job, QueueStats } from "../lib/api";
+import { HOUSEKEEPING, type Filters } from "./filters";
+
+/** The first page as the server has it now. `complete`: there is no page after it. */
+export interface Page {
+  items: Job[];
+  complete: boolean;
+}
+
+export interface Merged {
+  rows: Job[];
+  /** New ones that would move what is being read. */
+  held: Job[];
+}
+
+/** What is shown with what the first page says now. While somebody reads, nothing comes or goes. */
+export function merged(rows: Job[], page: Page, isReading: boolean): Merged {
+  const fresh = new Map(page.items.map((job) => [job.id, job]));
+  if (isReading) {
+    const shown = new Set(rows.map((job) => job.id));
+    return {
+      rows: rows.map((job) => fresh.get(job.id) ?? job),
+      held: page.items.filter((job) => !shown.has(job.id)),
+    };
+  }
+  const last = page.items.at(-1)?.id;
+  const older = page.complete || last === undefined ? [] : rows.filter((job) => job.id < last);
+  return { rows: [...page.items, ...older], held: [] };
+}
+
+/** A later page behind what is shown; what moved from one to the other is there once. */
+export function appended(rows: Job[], items: Job[]): Job[] {
+  const shown = new Set(rows.map((job) => job.id));
+  return [...rows, ...items.filter((job) => !shown.has(job.id))];
+}
+
+export function replaced(rows: Job[], job: Job): Job[] {
+  const at = rows.findIndex((each) => each.id === job.id);
+  return at < 0 ? rows : rows.with(at, job);
+}
+
+export function without(rows: Job[], id: string): Job[] {
+  return rows.filter((each) => each.id !== id);
+}
+
+/** By the job that was retried: the one that took its place. Newest first, so the first one counts. */
+export function retriedBy(rows: Job[]): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const job of rows) {
+    if (job.retry_of && !found.has(job.retry_of)) found.set(job.retry_of, job.id);
+  }
+  return found;
+}
+
+/** How many jobs each state has, of the kinds that are shown. */
+export function counts(stats: QueueStats | null, filters: Pick<Filters, "kind" | "housekeeping">): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const [kind, states] of Object.entries(stats?.kinds ?? {})) {
+    const isWanted = filters.kind ? kind === filters.kind : filters.housekeeping || !HOUSEKEEPING.includes(kind);
+    if (!isWanted) continue;
+    for (const [state, count] of Object.entries(states)) sums[state] = (sums[state] ?? 0) + count;
+  }
+  return sums;
+}
+
+/** The neighbour of a job in the list; without one to begin with, the first. */
+export function neighbour(rows: Job[], id: string | undefined, step: 1 | -1): Job | undefined {
+  const at = rows.findIndex((job) => job.id === id);
+  return at < 0 ? rows[0] : rows[at + step];
+}

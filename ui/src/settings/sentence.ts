@@ -1,0 +1,23 @@
+/** What the server says, as a sentence for people. Pure. */
+import { Problem, sentenceOf, type FieldError } from "../lib/api";
+
+/** "must be a word" → "Must be a word." */
+export function sentence(words: string): string {
+  const said = words.trim().replace(/^Input should be /, "Must be ");
+  if (!said) return "";
+  const whole = said[0]!.toUpperCase() + said.slice(1);
+  return /[.!?…:]$/.test(whole) ? whole : `${whole}.`;
+}
+
+/** The fields of a problem with sentences that do not repeat the field's name. */
+export function fieldsOf(error: unknown): FieldError[] {
+  if (!(error instanceof Problem)) return [];
+  return error.fields.map(({ field, message }) => {
+    const plain = message.startsWith(`${field}: `) ? message.slice(field.length + 2) : message;
+    return { field, message: sentence(plain) };
+  });
+}
+
+export function said(error: unknown): string {
+  return sentence(sentenceOf(error));
+}

@@ -1,0 +1,89 @@
+/** The transcript of a media as it is on the server: read once, then kept true by events. */
+import { api, ok, Problem, sentenceOf, type Transcript, type TranscriptInfo } from "../lib/api";
+import { live } from "../lib/live.svelte";
+import { Refresher } from "../lib/media.svelte";
+import { linesOf, reconciled, type Line } from "./lines";
+import { applied, type Change } from "./steps";
+
+export class TranscriptDocument {
+  /** Null when there is none. */
+  info = $state.raw<TranscriptInfo | null>(null);
+  lines = $state.raw<Line[]>([]);
+  /** False until the server has been asked. */
+  known = $state(false);
+  problem = $state("");
+  /** Called when the text is another one than we have read or made. */
+  onForeignChange: () => void = () => {};
+
+  /** What the lines are of. */
+  private read = { id: "", revision: -1 };
+  private tail: Promise<unknown> = Promise.resolve();
+  private refresher = new Refresher(() => this.load());
+
+  constructor(readonly mediaId: string) {}
+
+  get path() {
+    return { media_id: this.mediaId };
+  }
+
+  start(): () => void {
+    void this.load();
+    const stops = [
+      live.on(["media.*", "transcription.completed"], (event) => {
+        if (event.media_id === this.mediaId) this.refresher.ask(this.mediaId);
+      }),
+      live.onReset(() => this.refresher.ask(this.mediaId)),
+    ];
+    return () => {
+      stops.forEach((stop) => stop());
+      this.refresher.stop();
+    };
+  }
+
+  /** One after the other, so that nobody reads in the middle of a change of ours. */
+  serial<T>(work: () => Promise<T>): Promise<T> {
+    const next = this.tail.then(work, work);
+    this.tail = next.catch(() => {});
+    return next;
+  }
+
+  load(): Promise<void> {
+    return this.serial(() => this.readAnew());
+  }
+
+  /** Only from within `serial`. */
+  async readAnew(): Promise<void> {
+    try {
+      await this.take(await ok(api.GET("/api/v1/media/{media_id}/transcript/info", { params: { path: this.path } })));
+      this.problem = "";
+    } catch (error) {
+      if (error instanceof Problem && error.status === 404) this.forget();
+      else this.problem = sentenceOf(error);
+    }
+    this.known = true;
+  }
+
+  /** What a change of ours has led to; the words and their times are read later. */
+  changed(info: TranscriptInfo, changes: readonly Change[]): void {
+    this.info = info;
+    this.lines = applied(this.lines, changes);
+    this.refresher.ask(this.mediaId);
+  }
+
+  private async take(info: TranscriptInfo): Promise<void> {
+    const isForeign = this.info !== null && (info.id !== this.info.id || info.revision !== this.info.revision);
+    if (info.id !== this.read.id || info.revision !== this.read.revision) {
+      const got = await ok(api.GET("/api/v1/media/{media_id}/transcript", { params: { path: this.path } }));
+      this.lines = reconciled(this.lines, linesOf(got as Transcript));
+      this.read = { id: info.id, revision: info.revision };
+    }
+    this.info = info;
+    if (isForeign) this.onForeignChange();
+  }
+
+  private forget(): void {
+    this.info = null;
+    this.lines = [];
+    this.read = { id: "", revision: -1 };
+  }
+}

@@ -1,0 +1,41 @@
+/** Transcripts that are taken along, and captions that are brought. */
+import { api, ok, once, type TranscriptInfo } from "../lib/api";
+import { t } from "../lib/texts";
+import type { Line } from "./lines";
+import { nameOf } from "./speakers";
+
+export const FORMATS = ["vtt", "srt", "txt", "json"] as const;
+export const CAPTION_FILES = ".vtt,.srt,text/vtt,application/x-subrip";
+const IMPORT_LIMIT_BYTES = 10 * 2 ** 20;
+
+export function fileUrl(mediaId: string, format: string): string {
+  return `/api/v1/media/${encodeURIComponent(mediaId)}/transcript?format=${format}`;
+}
+
+export async function importCaptions(mediaId: string, file: File): Promise<TranscriptInfo> {
+  if (file.size > IMPORT_LIMIT_BYTES) throw new Error(t.transcript.tooBig);
+  const type = file.name.toLowerCase().endsWith(".srt") ? "application/x-subrip" : "text/vtt";
+  // The bytes as they are: the server knows old code pages.
+  const content = await file.arrayBuffer();
+  return ok(
+    api.POST("/api/v1/media/{media_id}/transcript/import", {
+      // Whoever gets here was asked.
+      params: { path: { media_id: mediaId }, query: { replace: true } },
+      headers: { ...once(), "Content-Type": type },
+      body: "",
+      bodySerializer: () => content,
+    }),
+  );
+}
+
+/** A paragraph for each turn. */
+export function plainText(lines: readonly Line[], names: Readonly<Record<string, string>>): string {
+  const paragraphs: { speaker: string | null; texts: string[] }[] = [];
+  for (const line of lines) {
+    const last = paragraphs.at(-1);
+    if (last && last.speaker === line.speaker && !line.bare) last.texts.push(line.text);
+    else paragraphs.push({ speaker: line.speaker, texts: [line.text] });
+  }
+  const name = (speaker: string | null) => (speaker === null ? "" : `${nameOf(speaker, names)}: `);
+  return paragraphs.map((each) => name(each.speaker) + each.texts.join(" ")).join("\n\n");
+}

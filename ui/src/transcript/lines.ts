@@ -1,0 +1,183 @@
+/** A transcript as it is shown: lines with their words, and what is said at a moment. Pure. */
+import type { Transcript, TranscriptSegment, TranscriptWord } from "../lib/api";
+
+export interface Spoken {
+  start: number;
+  end: number;
+  text: string;
+  confidence: number | null;
+}
+
+export interface Line {
+  id: string;
+  start: number;
+  end: number;
+  speaker: string | null;
+  text: string;
+  words: Spoken[];
+  /** A text that came without times: it can be read, and nothing else. */
+  bare?: boolean;
+}
+
+/** A part of a line's text. `word` is the number of the word that it is, or -1 for what lies between. */
+export interface Piece {
+  text: string;
+  word: number;
+}
+
+/** Something in a line that was looked for, by its place in the text. */
+export interface Mark {
+  start: number;
+  end: number;
+  number: number;
+}
+
+export interface MarkedPiece extends Piece {
+  /** The number of the mark it is in, or -1. */
+  mark: number;
+}
+
+/** Under this the machine was not sure. */
+export const UNSURE = 0.5;
+/** A word stays marked over a pause this short, so that the mark does not flicker. */
+const LINGER_SECONDS = 0.6;
+
+type Given = Pick<Transcript, "text" | "segments" | "words">;
+
+/** As the server does it, a word is in the last segment that has begun. */
+export function linesOf(given: Given): Line[] {
+  const lines = given.segments.map(lineOf);
+  if (!lines.length) return bareLines(given.text);
+  lines.sort((one, other) => one.start - other.start);
+  let at = 0;
+  for (const word of given.words) {
+    if (word.start < lines[at]!.start) at = Math.max(lineAt(lines, word.start), 0);
+    while (at + 1 < lines.length && lines[at + 1]!.start <= word.start) at += 1;
+    lines[at]!.words.push(spokenOf(word));
+  }
+  return lines;
+}
+
+function lineOf(segment: TranscriptSegment): Line {
+  const { id, start, end, text } = segment;
+  return { id, start, end, text, speaker: segment.speaker ?? null, words: [] };
+}
+
+function spokenOf(word: TranscriptWord): Spoken {
+  return { start: word.start, end: word.end, text: word.word, confidence: word.confidence };
+}
+
+function bareLines(text: string): Line[] {
+  const paragraphs = text.split("\n").filter((each) => each.trim());
+  return paragraphs.map((each, at) => ({
+    ...{ id: `text-${at}`, start: 0, end: 0, speaker: null },
+    ...{ text: each, words: [], bare: true },
+  }));
+}
+
+/** The number of the last thing that has begun at `time`; -1 before the first. */
+export function lastBegun(all: readonly { start: number }[], time: number): number {
+  let low = 0;
+  let high = all.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (all[middle]!.start <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+export function lineAt(lines: readonly Line[], time: number): number {
+  return lines[0]?.bare ? -1 : lastBegun(lines, time);
+}
+
+/** The word that is being spoken; -1 in a pause. */
+export function wordAt(line: Line | undefined, time: number): number {
+  if (!line) return -1;
+  const at = lastBegun(line.words, time);
+  return at >= 0 && time < line.words[at]!.end + LINGER_SECONDS ? at : -1;
+}
+
+const LETTER = /[\p{L}\p{N}\p{M}]/u;
+
+/** The text cut into its words. Where people wrote something else than the words say, the text counts. */
+export function piecesOf(line: Line): Piece[] {
+  const pieces: Piece[] = [];
+  let place = 0;
+  for (const [number, word] of line.words.entries()) {
+    const at = placeOf(line.text, word.text, place);
+    if (at < 0) continue;
+    if (at > place) pieces.push({ text: line.text.slice(place, at), word: -1 });
+    pieces.push({ text: word.text, word: number });
+    place = at + word.text.length;
+  }
+  if (place < line.text.length) pieces.push({ text: line.text.slice(place), word: -1 });
+  return pieces;
+}
+
+function placeOf(text: string, word: string, from: number): number {
+  const at = word ? text.indexOf(word, from) : -1;
+  if (at < 0 || !LETTER.test(text.slice(from, at))) return at;
+  // Something stands in between that is no word of ours: then it must not be a part of that.
+  const isAlone = !LETTER.test(text[at - 1] ?? "") && !LETTER.test(text[at + word.length] ?? "");
+  return isAlone ? at : -1;
+}
+
+/** The pieces cut again where a mark begins or ends. */
+export function marked(pieces: readonly Piece[], marks: readonly Mark[]): MarkedPiece[] {
+  const made: MarkedPiece[] = [];
+  let place = 0;
+  for (const piece of pieces) {
+    const end = place + piece.text.length;
+    let from = place;
+    for (const mark of marks) {
+      const first = Math.max(mark.start, from);
+      const last = Math.min(mark.end, end);
+      if (first >= last) continue;
+      if (first > from) made.push({ ...piece, text: piece.text.slice(from - place, first - place), mark: -1 });
+      made.push({ ...piece, text: piece.text.slice(first - place, last - place), mark: mark.number });
+      from = last;
+    }
+    if (from < end) made.push({ ...piece, text: piece.text.slice(from - place), mark: -1 });
+    place = end;
+  }
+  return made;
+}
+
+/** The new lines, but each that says the same as before is the same object: nothing has to be drawn again. */
+export function reconciled(before: readonly Line[], after: readonly Line[]): Line[] {
+  const known = new Map(before.map((each) => [each.id, each]));
+  return after.map((each) => {
+    const old = known.get(each.id);
+    return old && isSame(old, each) ? old : each;
+  });
+}
+
+function isSame(one: Line, other: Line): boolean {
+  return (
+    one.text === other.text &&
+    one.speaker === other.speaker &&
+    one.start === other.start &&
+    one.end === other.end &&
+    one.words.length === other.words.length &&
+    one.words.every((word, at) => isSameWord(word, other.words[at]!))
+  );
+}
+
+function isSameWord(one: Spoken, other: Spoken): boolean {
+  return one.start === other.start && one.end === other.end && one.text === other.text && one.confidence === other.confidence;
+}
+
+/** Whether a line is the first of somebody's turn. */
+export function beginsTurn(lines: readonly Line[], at: number): boolean {
+  return at === 0 || lines[at]?.speaker !== lines[at - 1]?.speaker;
+}
+
+/** All lines of the turn that a line is in. */
+export function turnOf(lines: readonly Line[], at: number): Line[] {
+  let first = at;
+  while (!beginsTurn(lines, first)) first -= 1;
+  let end = at + 1;
+  while (end < lines.length && !beginsTurn(lines, end)) end += 1;
+  return lines.slice(first, end);
+}

@@ -1,0 +1,104 @@
+/** What can be undone and done again. Pure.
+
+A step knows the revisions before and after it. As long as nobody else changes the text, going back
+is going back to a revision, which brings the very words and times. After that, only the passages of
+the step are put back, and only if nobody has touched them since. */
+import type { Line } from "./lines";
+
+export interface Said {
+  text: string;
+  speaker: string | null;
+}
+
+/** One passage before and after; null where it was not there. */
+export interface Change {
+  id: string;
+  before: Said | null;
+  after: Said | null;
+}
+
+export interface Step {
+  changes: Change[];
+  from: number;
+  to: number;
+  /** Whether the revisions are still the way back. */
+  exact: boolean;
+}
+
+export interface Steps {
+  done: readonly Step[];
+  undone: readonly Step[];
+}
+
+export interface Edit {
+  id: string;
+  text?: string;
+  speaker?: string;
+}
+
+export const NO_STEPS: Steps = { done: [], undone: [] };
+const LIMIT = 100;
+
+export function added(steps: Steps, step: Step): Steps {
+  return { done: [...steps.done, step].slice(-LIMIT), undone: [] };
+}
+
+export function wentBack(steps: Steps): Steps {
+  const last = steps.done.at(-1);
+  return last ? { done: steps.done.slice(0, -1), undone: [...steps.undone, last] } : steps;
+}
+
+export function wentOn(steps: Steps): Steps {
+  const last = steps.undone.at(-1);
+  return last ? { done: [...steps.done, last], undone: steps.undone.slice(0, -1) } : steps;
+}
+
+/** Somebody else has changed the text: its revisions lead past that. */
+export function blurred(steps: Steps): Steps {
+  const blur = (all: readonly Step[]) => all.map((each) => (each.exact ? { ...each, exact: false } : each));
+  return { done: blur(steps.done), undone: blur(steps.undone) };
+}
+
+/** What the edits do to the lines. */
+export function changesOf(lines: readonly Line[], edits: readonly Edit[]): Change[] {
+  const byId = new Map(lines.map((each) => [each.id, each]));
+  return edits.flatMap((edit) => {
+    const line = byId.get(edit.id);
+    if (!line) return [];
+    const before = { text: line.text, speaker: line.speaker };
+    const text = edit.text ?? line.text;
+    const speaker = edit.speaker === undefined ? line.speaker : edit.speaker || null;
+    return [{ id: edit.id, before, after: text ? { text, speaker } : null }];
+  });
+}
+
+/** The changes the other way round. */
+export function reversed(changes: readonly Change[]): Change[] {
+  return changes.map(({ id, before, after }) => ({ id, before: after, after: before }));
+}
+
+/** The edits that make the changes; nothing when a passage is not as it was before them. */
+export function editsFor(changes: readonly Change[], lines: readonly Line[]): Edit[] | undefined {
+  const byId = new Map(lines.map((each) => [each.id, each]));
+  const edits: Edit[] = [];
+  for (const { id, before, after } of changes) {
+    const line = byId.get(id);
+    if (!line || !before || line.text !== before.text || line.speaker !== before.speaker) return undefined;
+    edits.push({
+      id,
+      ...(after?.text === before.text ? {} : { text: after?.text ?? "" }),
+      ...(!after || after.speaker === before.speaker ? {} : { speaker: after.speaker ?? "" }),
+    });
+  }
+  return edits;
+}
+
+/** The lines with the changes made, before the server has told their words. */
+export function applied(lines: readonly Line[], changes: readonly Change[]): Line[] {
+  const byId = new Map(changes.map((each) => [each.id, each]));
+  return lines.flatMap((line) => {
+    const change = byId.get(line.id);
+    if (!change) return [line];
+    return change.after ? [{ ...line, ...change.after }] : [];
+  });
+}

@@ -1,0 +1,34 @@
+/** Asking the server for work on a media, and saying what follows. */
+import { api, ok, once, type Job, type Media } from "../lib/api";
+import { attempt, toasts } from "../lib/toasts.svelte";
+import { confirm } from "../lib/confirm.svelte";
+import { t } from "../lib/texts";
+
+const path = (media: Media) => ({ path: { media_id: media.id }, header: once() });
+
+export async function trim(media: Media, start: number, end: number | null): Promise<boolean> {
+  const body = { start, end, reset: false };
+  return attempt(() => ok(api.POST("/api/v1/media/{media_id}/trim", { params: path(media), body })), t.watch.trimStarted);
+}
+
+export async function resetEdits(media: Media): Promise<void> {
+  if (!(await confirm({ title: t.watch.resetTitle, text: t.watch.resetText, yes: t.watch.resetYes }))) return;
+  const body = { start: 0, reset: true };
+  await attempt(() => ok(api.POST("/api/v1/media/{media_id}/trim", { params: path(media), body })), t.watch.resetStarted);
+}
+
+export async function retry(job: Job): Promise<boolean> {
+  const params = { path: { job_id: job.id }, header: once() };
+  return attempt(() => ok(api.POST("/api/v1/jobs/{job_id}/retry", { params })), t.watch.work.started);
+}
+
+/** One that only waits can be had back; one that runs is asked about first. */
+export async function cancel(job: Job): Promise<void> {
+  const isRunning = job.state === "processing" || Boolean(job.divided_at);
+  const what = t.kinds[job.kind] ?? job.kind;
+  const { cancelTitle, cancelText, cancelYes, keepGoing } = t.watch.work;
+  if (isRunning && !(await confirm({ title: cancelTitle(what), text: cancelText, yes: cancelYes, no: keepGoing, danger: true }))) return;
+  const params = { path: { job_id: job.id } };
+  const done = await attempt(() => ok(api.POST("/api/v1/jobs/{job_id}/cancel", { params })));
+  if (done && !isRunning) toasts.show(t.watch.work.canceled, { action: { label: t.common.undo, run: () => void retry(job) } });
+}
