@@ -347,17 +347,19 @@ class Sheet:
     @classmethod
     def read(cls, path: Path) -> Sheet:
         argv = [programs.ffmpeg(), "-v", "error", "-i", str(path), "-f", "image2pipe"]
-        argv += ["-vf", "scale=out_range=tv,format=gray", "-c:v", "pgm", "pipe:1"]
+        argv += ["-pix_fmt", "gray", "-c:v", "pgm", "pipe:1"]
         ended = subprocess.run(argv, capture_output=True, timeout=60, env=ENVIRONMENT, check=True)
         kind, width, height, _, grey = ended.stdout.split(maxsplit=4)
         assert kind == b"P5"
         return cls(int(width), int(height), grey)
 
     def brightness(self, x: int, y: int, width: int, height: int) -> float:
+        """On the scale of video."""
         assert x + width <= self.width
         assert y + height <= self.height
         rows = [row * self.width + x for row in range(y, y + height)]
-        return sum(sum(self.grey[at : at + width]) for at in rows) / (width * height)
+        found = sum(sum(self.grey[at : at + width]) for at in rows) / (width * height)
+        return 16 + found * 219 / 255
 
 
 def _seconds(clock: str) -> float:
