@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 import archives
-from archives import KEPT, Archive
+from archives import Archive
 from rushes import errors
 from rushes.engines.cache import Cache
 from rushes.engines.engine import BYTES_PER_SECOND, Turn, Word
 from rushes.engines.local import Local
 from rushes.tools import programs
 
+KEPT = archives.KEPT
 MODELS = ("whisper-base", "whisper-tiny.en", "diarization-default")
 SMALL = "whisper-tiny.en"
 

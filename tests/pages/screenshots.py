@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -29,6 +29,7 @@ from web import library
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SHADES = "gradients=s=1280x720:speed=0.01:n="
 FRACTAL = "mandelbrot=s=1280x720:"
 FILMS = {
@@ -186,7 +187,7 @@ def _playing(page: Page) -> None:
 
 
 def _take(browser: Browser, server: Running, shots: list[Shot], chosen: Any) -> None:
-    for size, scheme in product(SIZES, ("light", "dark")):
+    for size, scheme in product(SIZES, SCHEMES):
         context = browser.new_context(
             viewport={"width": SIZES[size][0], "height": SIZES[size][1]},
             color_scheme=scheme,

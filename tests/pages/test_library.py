@@ -189,6 +189,7 @@ def test_many_are_chosen_deleted_and_taken_back(server: Running, visit: Visit) -
         page.get_by_role("checkbox", name="Select “Item 5”").click(force=True)
         page.get_by_role("link", name="Item 3", exact=True).click(modifiers=["Shift"])
         expect(page.get_by_text("3 selected")).to_be_visible()
+        expect(page.get_by_role("checkbox", checked=True)).to_have_count(3)
         page.get_by_role("button", name="Delete", exact=True).click()
         expect(page.locator("a.title")).to_have_text(["Item 2", "Item 1", "Item 0"])
         page.get_by_role("button", name="Undo").click()

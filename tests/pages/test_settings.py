@@ -80,7 +80,7 @@ def test_every_section_is_open_to_everybody_who_may_see_it(
         expect(page.get_by_role("list").last).to_be_visible()
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            page.wait_for_function("document.getAnimations().length === 0")
+            page.wait_for_function("() => document.getAnimations().length === 0")
             assert not barriers(page), (id, scheme)
     page.go_back()
     expect(page.get_by_role("heading", name="Storage and health", level=1)).to_be_visible()

@@ -7,8 +7,9 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
-from playwright.sync_api import Locator, Page, Request, expect
+from playwright.sync_api import CDPSession, Locator, Page, Request, expect
 
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
@@ -16,6 +17,7 @@ from running import Process, Running
 from rushes.tools import programs
 
 SLOW = 600_000
+lines: WeakKeyDictionary[Page, CDPSession] = WeakKeyDictionary()
 
 
 def film(path: Path, seconds: int = 2, size: str = "320x180") -> Path:
@@ -63,7 +65,9 @@ def drop(page: Page, *paths: Path) -> None:
 
 
 def slowly(page: Page, throughput: int = SLOW) -> None:
-    line = page.context.new_cdp_session(page)
+    """A limit holds for the session that has set it, so that is kept to lift it again."""
+    line = lines.get(page) or page.context.new_cdp_session(page)
+    lines[page] = line
     line.send("Network.enable")
     limits = {"offline": False, "latency": 0, "downloadThroughput": -1}
     line.send("Network.emulateNetworkConditions", {**limits, "uploadThroughput": throughput})
@@ -225,7 +229,7 @@ def test_an_upload_outlives_the_server(
     page = visit(server)
     slowly(page)
     sent = offsets(page)
-    path = large(tmp_path, "concert.mp4")
+    path = large(tmp_path, "concert.mp4", 6_000_000)
     choose(page, path)
     some_is_there(page, path.name)
     # A server that is killed keeps what it has promised to keep, once a second.

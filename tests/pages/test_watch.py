@@ -206,6 +206,7 @@ def test_on_a_phone_everything_fits(
     page.touchscreen.tap(right, height)
     page.touchscreen.tap(right, height)
     reaches(page, 10)
+    page.touchscreen.tap(middle, height)
     page.get_by_role("button", name="Playback settings").tap()
     expect(page.get_by_role("menu")).to_be_in_viewport(ratio=0.9)
     assert barriers(page) == []

@@ -183,7 +183,8 @@ RECIPES: dict[str, Recipe] = {
     "editing.mov": recipe(picture(), beep(), "-c:v prores_ks -c:a pcm_s16le"),
     "old.flv": recipe(picture(), beep(rate=44100), "-c:v flv1 -b:v 500k -c:a libmp3lame"),
     "office.wmv": recipe(picture(), beep(), "-c:v wmv2 -b:v 500k -c:a wmav2"),
-    "free.ogv": recipe(picture(), beep(), "-c:v libtheora -g 12 -b:v 500k -c:a libvorbis"),
+    "free.ogv": recipe(picture(), beep(), "-c:v libtheora -b:v 500k -c:a libvorbis"),
+    "many-keys.ogv": recipe(picture("160x90", seconds=5), "-c:v libtheora -g 12 -b:v 500k"),
     "modern.webm": recipe(
         picture(), beep(), "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -b:v 300k",
         "-c:a libopus",

@@ -274,6 +274,13 @@ def test_the_thumbnail_is_not_the_black_beginning(clips: Clips, target: Path) ->
     assert checks.brightness(target / "thumbnail.jpg") > 25
 
 
+def test_a_storyboard_is_whole_when_the_decoder_cannot_skip_frames(
+    clips: Clips, target: Path
+) -> None:
+    studio.make(clips["many-keys.ogv"], target)
+    checks.check_storyboard(Version(target))
+
+
 def test_frames_that_an_encoder_reorders_are_in_step_too(clips: Clips, target: Path) -> None:
     """The default preset holds frames back, the one of the other tests does not."""
     studio.make(clips["ntsc.mp4"], target, settings={"preset": "veryfast"})

@@ -160,6 +160,10 @@ def test_a_paused_queue_gives_nothing_out(server: Running) -> None:
         assert admin.get("/queue/stats").json()["paused"] == ["demo"]
         admin.post("/queue/resume", json={"kind": "demo"})
         assert len(server.rushes.dispatch.claim(worker, 1)) == 1
+    with server.rushes.db.read() as tx:
+        told = tx.all("SELECT type, data FROM events WHERE type LIKE 'queue.%' ORDER BY seq")
+    assert [row["type"] for row in told] == ["queue.paused", "queue.resumed"]
+    assert {row["data"] for row in told} == {'{"kind":"demo"}'}
 
 
 def test_events_are_heard_filtered_and_resumed(either_server: Running) -> None:

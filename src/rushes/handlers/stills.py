@@ -24,6 +24,8 @@ LIMITS = process.Limits(wall_seconds=60, cpu_seconds=120, stall_seconds=60)
 LONG = process.Limits(stall_seconds=600, file_bytes=64 * 1024 * 1024)
 COLUMNS = ROWS = 10
 STORYBOARD_SHORT_SIDE = 90
+# Told to skip what is no key frame, their decoder ends well after the first one.
+UNSKIPPABLE = ("theora", "vp3", "vp4")
 WAVE_RATE = 8_000
 WAVE_POINTS = 2_000
 
@@ -83,8 +85,8 @@ def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline)
     count = max(1, int(timeline.seconds / interval))
     size = fitted(video.shown, STORYBOARD_SHORT_SIDE)
     apart = timeline.seconds / max(1, len(timeline.keys))
-    keys_only = apart <= interval or timeline.seconds > 600
-    # Not every decoder can skip frames; Theora's then gives none.
+    keys_only = video.codec not in UNSKIPPABLE and (apart <= interval or timeline.seconds > 600)
+    # Not every decoder can skip frames.
     for skipping in [True, False] if keys_only else [False]:
         argv = ffmpeg.storyboard(
             programs.ffmpeg(),
@@ -98,24 +100,18 @@ def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline)
             count=count,
             keys_only=skipping,
         )
-        sheets = _sheets(desk, argv)
-        if sheets:
+        with suppress(process.ToolFailed), explained(desk.job, "making the storyboard"):
+            process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)
             break
+    else:
+        return
+    sheets = sorted(desk.job.scratch.glob("storyboard-*.jpg"), key=lambda path: len(path.name))
     for sheet in sheets:
         desk.shelf.put(sheet.name, sheet.read_bytes())
     if sheets:
         count = min(count, len(sheets) * COLUMNS * ROWS)
         track = storyboard_track(count, interval, timeline.seconds, size)
         desk.shelf.put("storyboard.vtt", track.encode())
-
-
-def _sheets(desk: Desk, argv: Sequence[str]) -> list[Path]:
-    """None when it fails, or ends well without a picture."""
-    with suppress(process.ToolFailed), explained(desk.job, "making the storyboard"):
-        process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)
-        found = desk.job.scratch.glob("storyboard-*.jpg")
-        return sorted(found, key=lambda path: len(path.name))
-    return []
 
 
 def storyboard_track(count: int, interval: float, seconds: float, size: tuple[int, int]) -> str:

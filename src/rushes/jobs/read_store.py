@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rushes import events
 from rushes.db.database import Tx
 from rushes.folding import folded, pattern
 from rushes.jobs.job import Job, encode
@@ -165,10 +166,12 @@ def pause(tx: Tx, kind: str) -> None:
         "INSERT INTO pauses (kind, paused_at) VALUES (:kind, {now}) ON CONFLICT DO NOTHING",
         kind=kind,
     )
+    events.append(tx, "queue.paused", data=encode({"kind": kind}))
 
 
 def resume(tx: Tx, kind: str) -> None:
     tx.all("DELETE FROM pauses WHERE kind = :kind", kind=kind)
+    events.append(tx, "queue.resumed", data=encode({"kind": kind}))
 
 
 def pauses(tx: Tx) -> list[str]:

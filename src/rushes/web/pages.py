@@ -121,9 +121,10 @@ def _index() -> str:
 
 
 def _file(request: Request, name: str, cache: str) -> Response:
-    found = _assets().get(name)
-    if found is None:
+    file = _files().get(name)
+    if file is None:
         raise errors.NotFound("no such file")
+    found = _asset(file)
     headers = {"Cache-Control": cache, "ETag": found.etag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)
@@ -135,15 +136,13 @@ def _file(request: Request, name: str, cache: str) -> Response:
 
 
 @lru_cache(maxsize=1)
-def _assets() -> dict[str, Asset]:
-    """All there are, read once: a name from outside never becomes a path."""
-    return {
-        file.relative_to(BUILT).as_posix(): _asset(file)
-        for file in BUILT.rglob("*")
-        if file.is_file()
-    }
+def _files() -> dict[str, FilePath]:
+    """All there are: a name from outside never becomes a path."""
+    found = (each for each in BUILT.rglob("*") if each.is_file())
+    return {each.relative_to(BUILT).as_posix(): each for each in found}
 
 
+@lru_cache(maxsize=1_000)
 def _asset(file: FilePath) -> Asset:
     body = file.read_bytes()
     smaller = gzip.compress(body, 9, mtime=0) if len(body) >= COMPRESSED_FROM_BYTES else None

@@ -24,7 +24,6 @@ export const welcome = {
   step: (at: number, of: number) => `${at} of ${of}`,
   passwordTitle: "Choose a password",
   passwordText: "Until you have one, only a fresh link signs you in. With a password you come back whenever you like.",
-  yourName: "Your name here",
   set: "Set the password",
   skip: "Skip for now",
   readyTitle: "Drop your first recording",

@@ -26,9 +26,7 @@ export const profiles = {
   ladder: "Sizes",
   ladderHint:
     "One version of the video for each line, and players choose by the viewer's connection. Nothing is made larger than the recording.",
-  height: "Height",
   heightFor: (row: number) => `Height of size ${row}`,
-  bitrate: "At most",
   bitrateFor: (row: number) => `Bitrate of size ${row} in kbit/s`,
   up: (row: number) => `Move size ${row} up`,
   down: (row: number) => `Move size ${row} down`,
@@ -143,7 +141,6 @@ export const health = {
   refresh: "Check again",
   checked: (when: string) => `Checked ${when}`,
   allWell: "All is well",
-  allWellText: "The database, the storage and the workers answer.",
   notWell: "Something needs you",
   server: "Server",
   accepting: "It takes requests.",

@@ -9,7 +9,6 @@ export interface Piece {
 export interface Found {
   mediaId: string;
   title: Piece[];
-  plainTitle: string;
   moments: Moment[];
 }
 
@@ -36,7 +35,7 @@ export function grouped(found: Moment[]): Found[] {
   for (const each of found) {
     let group = groups.get(each.media_id);
     if (!group) {
-      group = { mediaId: each.media_id, title: pieces(each.title, []), plainTitle: each.title, moments: [] };
+      group = { mediaId: each.media_id, title: pieces(each.title, []), moments: [] };
       groups.set(each.media_id, group);
     }
     if (each.kind === "title") group.title = pieces(each.snippet, each.marks);

@@ -1,6 +1,7 @@
 /** One player: what it plays, how, and everything that can be done with it. */
 import { clock, percent } from "../lib/format";
 import { t } from "../lib/texts";
+import { Edge } from "./edge.svelte";
 import { Extras, type Has } from "./extras.svelte";
 import { sameStreams } from "./manifest";
 import { readMaster, type Master } from "./master";
@@ -26,6 +27,7 @@ export class PlayerState {
   preferences = $state<Preferences>(readPreferences(localStorage));
   stream = new Stream();
   extras = new Extras();
+  edge = new Edge();
   /** Something newer than what is played can be had. */
   offer = $state<"version" | "qualities" | null>(null);
   /** The part that is being cut out. */
@@ -71,7 +73,7 @@ export class PlayerState {
       names.split(" ").forEach((name) => target.addEventListener(name, call, { signal: abort.signal }));
     on(video, "waiting seeking", () => (this.isStalled = true));
     on(video, "playing canplay seeked emptied pause", () => (this.isStalled = video.readyState < HTMLMediaElement.HAVE_FUTURE_DATA && !video.paused));
-    on(video, "progress timeupdate seeking", () => this.noteBuffered());
+    on(video, "progress timeupdate seeking play pause", () => this.noteBuffered());
     on(video, "loadedmetadata", () => this.begun());
     on(video, "volumechange", () => this.keep({ volume: video.volume, muted: video.muted }));
     on(document, "fullscreenchange", () => (this.isFullscreen = document.fullscreenElement === box));
@@ -89,6 +91,7 @@ export class PlayerState {
       clearTimeout(this.refreshTimer);
       abort.abort();
       this.stream.close();
+      this.edge.stop();
       detach();
       Object.assign(this, { source: undefined, master: undefined, unreachable: null, offer: null, selection: null });
     };
@@ -192,7 +195,7 @@ export class PlayerState {
 
   setRate(rate: number): void {
     this.keep({ rate });
-    if (this.video) this.video.playbackRate = rate;
+    if (this.video && !this.edge.isHeld) this.video.playbackRate = rate;
     this.say(`${rate}×`);
   }
 
@@ -265,6 +268,7 @@ export class PlayerState {
       if (buffered.start(at) <= currentTime + 0.5 && buffered.end(at) > until) until = buffered.end(at);
     }
     this.bufferedUntil = until;
+    this.edge.check(this.video!, until - currentTime, this.stream.isGrowing, this.preferences.rate, () => this.noteBuffered());
   }
 
   private rememberPosition(): void {

@@ -96,6 +96,8 @@ export class Stream {
       enableCEA708Captions: false,
       renderTextTracksNatively: false,
     }));
+    // What is still being made is not live: nobody wants to be moved to its end.
+    Object.defineProperty(hls, "liveSyncPosition", { get: () => null });
     hls.on(Events.MANIFEST_PARSED, () => this.listed(hls, lines));
     hls.once(Events.LEVEL_LOADED, (_, { details }) => {
       if (start >= details.totalduration) hls.startLoad(0);

@@ -40,10 +40,6 @@ export function replaced(rows: Job[], job: Job): Job[] {
   return at < 0 ? rows : rows.with(at, job);
 }
 
-export function without(rows: Job[], id: string): Job[] {
-  return rows.filter((each) => each.id !== id);
-}
-
 /** By the job that was retried: the one that took its place. Newest first, so the first one counts. */
 export function retriedBy(rows: Job[]): Map<string, string> {
   const found = new Map<string, string>();

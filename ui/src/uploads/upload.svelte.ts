@@ -11,6 +11,9 @@ export type UploadState = "queued" | "sending" | "waiting" | "paused" | "failed"
 const ENDPOINT = "/api/v1/uploads";
 /** Small enough for what stands between browsers and servers, and cuts long bodies off. */
 const CHUNK_BYTES = 64 * 2 ** 20;
+/** A question that was sent so lately is left to be answered. */
+const FRESH_MS = 5_000;
+const STALLED_MS = 60_000;
 
 /** The same file of the same user, whenever it is given. */
 export function fingerprint(owner: string, file: { name: string; size: number; lastModified: number }): string {
@@ -37,6 +40,8 @@ export class Upload {
   ready = $state(false);
   private sender: Tus.Upload | undefined;
   private pace = new Pace();
+  private askedAt = -Infinity;
+  private watchdog: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     readonly file: File,
@@ -78,9 +83,24 @@ export class Upload {
 
   /** Tries at once instead of when the wait is over. */
   again(): void {
-    if (this.state !== "waiting" || !this.sender) return;
-    void this.sender.abort();
-    this.sender.start();
+    const isAsking = performance.now() - this.askedAt < FRESH_MS;
+    if (this.state === "waiting" && !isAsking) this.restart();
+  }
+
+  private restart(): void {
+    void this.sender?.abort();
+    this.sender?.start();
+  }
+
+  /** A line can be dead without a word: when nothing moves for long, we come anew. */
+  private watch(): void {
+    clearTimeout(this.watchdog);
+    this.watchdog = setTimeout(() => {
+      if (this.state !== "sending" || this.sent >= this.file.size) return;
+      this.state = "waiting";
+      this.rest();
+      this.restart();
+    }, STALLED_MS);
   }
 
   /** Takes away what is on the server. */
@@ -111,6 +131,7 @@ export class Upload {
       removeFingerprintOnSuccess: true,
       fingerprint: () => Promise.resolve(this.mark),
       onUploadUrlAvailable: () => this.named(),
+      onBeforeRequest: () => void (this.askedAt = performance.now()),
       onAfterResponse: (request, response) => this.answered(request, response),
       onProgress: (sent) => this.progressed(sent),
       onShouldRetry: (error) => this.shouldRetry(error),
@@ -127,6 +148,7 @@ export class Upload {
   }
 
   private answered(request: Tus.HttpRequest, response: Tus.HttpResponse): void {
+    this.askedAt = -Infinity;
     const status = response.getStatus();
     if (request.getMethod() === "HEAD" && !settles(status)) throw new Refusal(status, response.getBody());
     this.mediaId = response.getHeader("Rushes-Media-Id") ?? this.mediaId;
@@ -136,6 +158,7 @@ export class Upload {
   private progressed(sent: number): void {
     if (!this.isUnderWay) return;
     this.state = "sending";
+    this.watch();
     this.sent = sent;
     this.pace.push(sent, performance.now());
     this.speed = this.pace.speed;
@@ -145,6 +168,7 @@ export class Upload {
     const [status] = statusOf(error);
     if (!this.isUnderWay || verdict(status) !== "again") return false;
     this.state = "waiting";
+    this.askedAt = -Infinity;
     this.rest();
     if (status === 0) void this.checkFile();
     return true;
@@ -187,6 +211,7 @@ export class Upload {
   }
 
   private rest(): void {
+    clearTimeout(this.watchdog);
     this.pace.clear();
     this.speed = 0;
   }

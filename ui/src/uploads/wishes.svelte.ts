@@ -52,10 +52,6 @@ class Kept {
       // It counts until the page is closed.
     }
   }
-
-  get isPlain(): boolean {
-    return JSON.stringify(this.now) === JSON.stringify(PLAIN);
-  }
 }
 
 function read(): Wishes {
