@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import shutil
 import statistics
 import sys
 import tempfile
@@ -23,9 +22,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-from pages.conftest import FLAGS, sign_in_link
+from chromium import launched
+from pages.conftest import sign_in_link
 from running import Running
 from rushes.db.database import Tx
 from rushes.media import library as media_library
@@ -61,9 +61,7 @@ READ = """() => {
 
 def main() -> None:
     print(f"ratio pages_first_js_kb {_first_script() / 1000:.1f} goal <=120")
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
-        chromium = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    with launched() as browser, tempfile.TemporaryDirectory() as folder:
         with Running(data_dir=Path(folder) / "many") as server:
             _fill(server, ITEMS)
             page = _open(browser.new_page(), server)

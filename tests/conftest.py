@@ -18,7 +18,10 @@ import pytest
 import scanner
 import services
 import world as worlds
+from chromium import browser, kept_browser
 from running import Process, Running, settings_for
+
+__all__ = ["browser", "kept_browser"]
 
 _running: list[services.Postgres | services.Redis] = []
 _directory: list[tempfile.TemporaryDirectory[str]] = []
@@ -161,6 +164,50 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONG_OR_RARE = (
+    # Of what the pages can do, the rarer half.
+    "test_player.py::test_a_server_that_is_away_is_waited_for",
+    "test_player.py::test_sound_without_a_picture_has_its_waveform",
+    "test_playing.py::test_a_video_plays_while_it_is_being_encoded",
+    "test_settings.py::test_every_section_is_open_to_everybody_who_may_see_it",
+    "test_settings.py::test_a_user_is_added_limited_kept_out_and_let_in",
+    "test_settings.py::test_a_webhook_is_added_tested_and_its_log_follows",
+    "test_transcript.py::test_what_was_written_is_saved_by_itself_when_the_server_is_back",
+    "test_transcript.py::test_a_day_of_talk_stays_light",
+    "test_library.py::test_thousands_are_as_quick_as_a_few",
+    "test_queue_page.py::test_the_page_heals_when_the_server_was_away",
+    "test_queue_page.py::test_what_is_being_read_does_not_move",
+    "test_uploads.py::test_an_upload_outlives_the_server",
+    "test_uploads.py::test_an_upload_goes_on_by_itself_where_the_browser_lets_it",
+    "test_uploads.py::test_three_go_at_once_and_the_rest_wait_on_a_phone",
+    "test_watch.py::test_on_a_phone_everything_fits",
+    "test_settings.py::test_a_password_is_changed_and_other_devices_have_to_know_it",
+    "test_settings.py::test_a_model_is_fetched_with_progress_and_removed",
+    "test_settings.py::test_every_section_fits_a_phone",
+    "test_signing_in.py::test_guessing_is_told_to_wait",
+    "test_signing_in.py::test_a_window_that_waits_at_the_door_follows_another",
+    "test_signing_in.py::test_a_used_link_says_so_and_how_to_get_another",
+    "test_transcript.py::test_a_phone_and_a_user_who_is_no_admin",
+    "test_transcript.py::test_who_is_slower_loses_nothing",
+    "test_workers_page.py::test_keys_are_added_and_revoked",
+    "test_server.py::test_a_server_that_is_killed_goes_on_where_it_was",
+    "test_upload.py::test_a_server_that_is_killed_and_started_again_gets_the_rest",
+    "test_worker.py::test_a_server_that_dies_under_a_job_gets_its_result_when_it_is_back",
+    "test_chaos.py::test_without_the_fence_jobs_complete_twice_and_the_checker_notices",
+    "test_spans.py::test_canceling_the_whole_ends_its_spans",
+    "test_remote_workers_share_a_long_video_over_http[file]",
+    "test_no_order_of_events_breaks_a_rule[sqlite media in parts]",
+    "test_processes_drain_one_queue_without_doing_anything_twice[postgres]",
+    "test_openai_speech.py::test_two_real_people_as_a_stream",
+    "test_a_remote_worker_works_on_while_the_server_restarts[sqlite-True]",
+    "test_a_server_that_is_stopped_gives_its_own_jobs_back_at_once[a deaf handler]",
+    "test_a_job_whose_worker_never_heard_of_it_is_handed_out_again[sqlite]",
+    "test_chaos.py::test_sqlite_loses_nothing_and_completes_nothing_twice",
+    "test_odd_values_in_any_field_are_never_a_surprise[sqlite]",
+    "test_whatever_is_asked_is_answered_as_documented[worker]",
+    "test_a_server_does_not_wait_for_a_file_that_does_not_come",
+    "test_interrupted_by_a_person_it_says_how_to_go_on",
+    "test_two_channels_with_a_speaker_each_are_both_heard",
+    "test_a_remote_worker_finishes_its_attempt_when_the_server_dies[put: recorded]",
     "[postgres-s3",
     "[http-sqlite",
     "[in-process-postgres",

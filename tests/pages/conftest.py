@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 from running import Clients
 from rushes.web import pages
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--autoplay-policy=no-user-gesture-required",
-]
 # The browser's own words about an answer that was an error; what matters of those is on the page.
 EXPECTED = re.compile(r"Failed to load resource|net::ERR_")
 
@@ -29,22 +19,11 @@ EXPECTED = re.compile(r"Failed to load resource|net::ERR_")
 Visit = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
-    assert (pages.BUILT / "index.html").exists(), "the pages are not built: make pages"
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Visit]:
     """Opens `path` as an admin, or as whoever `link` signs in, or as nobody (`link=""`). Fails the
     test if anything on the page breaks or is stopped by the content security policy."""
+    assert (pages.BUILT / "index.html").exists(), "the pages are not built: make pages"
     broken: list[str] = []
     with ExitStack() as stack:
 

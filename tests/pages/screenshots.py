@@ -6,7 +6,6 @@ The films are drawn by ffmpeg, the words are really said and really heard.
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,11 @@ from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 import speech
-from pages.conftest import FLAGS, sign_in_link
+from chromium import launched
+from pages.conftest import sign_in_link
 from running import Running
 from rushes.tools import programs
 from web import library
@@ -58,9 +58,7 @@ def main() -> None:
     options.add_argument("--only", default="", help="names that contain this")
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
-        chromium = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    with launched() as browser, tempfile.TemporaryDirectory() as folder:
         with _server(Path(folder) / "empty") as server:
             _take(
                 browser, server, [Shot("library-empty", "/"), Shot("queue-empty", "/queue")], chosen

@@ -321,8 +321,9 @@ def test_what_was_written_is_saved_by_itself_when_the_server_is_back(
     page.keyboard.press("Enter")
     expect(line(page, 0).get_by_role("alert")).to_contain_text("Not saved yet")
     server.start()
-    page.evaluate("dispatchEvent(new Event('online'))")
-    expect(line(page, 0).locator("p.text")).to_have_text("Written meanwhile", timeout=30_000)
+    with page.expect_response(lambda said: said.request.method == "PATCH" and said.ok):
+        page.evaluate("dispatchEvent(new Event('online'))")
+    expect(line(page, 0).locator("p.text")).to_have_text("Written meanwhile")
     with server.client() as admin:
         assert admin.get(path).json()["text"] == "Written meanwhile"
 

@@ -169,6 +169,12 @@ def test_captions_have_every_word_once_in_order_within_their_limits(
         assert one.end <= other.start + 0.001
 
 
+def test_what_is_said_too_fast_for_milliseconds_still_comes_one_after_the_other() -> None:
+    found = captions.cues(untimed((0.0, 0.001, "0" * 85), (0.001, 0.002, "0")))
+    assert len(found) > 2
+    assert all(one.start < other.start for one, other in pairwise(found))
+
+
 @at_random
 @given(transcripts(), st.sampled_from(["vtt", "srt"]))
 def test_what_is_written_can_be_read(t: Transcript, format: str) -> None:

@@ -301,9 +301,13 @@ def _timed(made: Sequence[tuple[Cue, bool]], end: float | None) -> list[Cue]:
     """Long enough to be read, where the silence behind allows it. In whole milliseconds, of which
     every cue lasts at least one."""
     starts: list[int] = []
+    before = 0.0
     for cue, is_exact in made:
-        first = starts[-1] + 1 if starts and not is_exact else 0
+        # Exact ones may begin together, but only if they do: not by rounding.
+        is_later = not is_exact or cue.start > before
+        first = starts[-1] + 1 if starts and is_later else 0
         starts.append(max(round(cue.start * 1000), first))
+        before = cue.start
     limits = [*starts[1:], None if end is None else round(end * 1000)]
     timed: list[Cue] = []
     for (cue, is_exact), start, limit in zip(made, starts, limits, strict=False):

@@ -142,12 +142,19 @@ class Live {
   }
 
   private opened(): void {
+    const wasLost = this.status === "lost";
     this.retryMs = FIRST_RETRY_MS;
     this.status = "live";
+    // Events are caught up with, but what was asked for meanwhile got no answer.
+    if (wasLost) this.reset();
+  }
+
+  private reset(): void {
+    this.resets.forEach((call) => call());
   }
 
   private tell(event: LiveEvent): void {
-    if (event.type === "reset") return this.resets.forEach((call) => call());
+    if (event.type === "reset") return this.reset();
     const family = `${event.type.split(".")[0]}.*`;
     for (const [types, listener] of [...this.listeners]) {
       if (types.includes("*") || types.includes(event.type) || types.includes(family)) listener(event);
