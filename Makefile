@@ -44,13 +44,17 @@ run: $(RUN_READY) $(PAGES)
 test: check
 
 # More processes than cores: a third of their time they wait for others.
-check: lint types contracts pages browser
+check: $(READY)
+	@$(MAKE) --no-print-directory -j2 lint types contracts pages browser
 	$(BIN)/pytest -n 3
 
-# Types and component tests of the pages. Without Node on the machine they are only built.
+# Types and component tests of the pages. Without a Node that is new enough they are only built, by
+# one from PyPI.
+NEW_NODE := node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
 pages: $(READY) $(PAGES)
-	@command -v npm >/dev/null || { echo "no npm: the pages are built, not checked"; exit 0; } \
-		&& cd ui && { [ -d node_modules ] || npm ci --ignore-scripts; } && npm run --silent types && npm run --silent check && npm test --silent
+	@command -v npm >/dev/null && $(NEW_NODE) || { echo "no Node 20.19: the pages are built, not checked"; exit 0; } \
+		&& cd ui && { [ -d node_modules ] || npm ci --ignore-scripts; } \
+		&& npm run --silent types && npm run --silent check && npm test --silent
 
 # Tests that play videos need a browser; without one, and without the right to install it, they are skipped.
 browser:
