@@ -42,7 +42,7 @@ FILMS = {
     "Lecture 7: fractals": f"{FRACTAL}start_scale=0.05:end_scale=0.02",
     "Drone test flight": f"{SHADES}3:c0=0x0f4c81:c1=0xa7d8f0:c2=0xffffff",
 }
-CALL = "Telephone call about a flat"
+CALL = "Telephone call, two voices"
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def _fill(server: Running, folder: Path) -> str:
         assert broken.status_code == 201
         owner = library.user_id(admin)
         admin.post("/queue/pause", json={"kind": "transcribe"})
-    _upload(server, spoken, "Interview, raw", language="en")
-    library.enqueue(server, owner, "transcode", media_id=call, needs=["nvenc"])
+    waiting = _upload(server, spoken, "Interview, raw", language="en")
+    library.enqueue(server, owner, "transcode", media_id=waiting, needs=["nvenc"])
     return call
 
 
@@ -168,7 +168,7 @@ def _shots(server: Running, call: str) -> Iterator[Shot]:
         share = admin.post(f"/media/{call}/share").json()["share_url"].rpartition("/s/")[2]
         admin.post("/workers/invite", json={"name": "attic"})
     yield Shot("library", "/")
-    yield Shot("search", "/?q=flat")
+    yield Shot("search", "/?q=chicago")
     yield Shot("watch", f"/watch/{call}?t=8", _playing)
     yield Shot("share", f"/s/{share}")
     yield Shot("queue", "/queue")
@@ -190,6 +190,8 @@ def _take(browser: Browser, server: Running, shots: list[Shot], chosen: Any) -> 
             viewport={"width": SIZES[size][0], "height": SIZES[size][1]},
             color_scheme=scheme,
             reduced_motion="reduce",
+            is_mobile=size == "phone",
+            has_touch=size == "phone",
             device_scale_factor=1 if size == "desktop" else 2,
         )
         context.add_init_script("localStorage.setItem('rushes.welcomed', '1')")
