@@ -192,7 +192,12 @@ class Process(Clients):
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
             )
-        wait_for_server(self.port, self.process, self.log)
+        try:
+            wait_for_server(self.port, self.process, self.log)
+        except BaseException:
+            # Nobody else will.
+            self.kill()
+            raise
 
     def kill(self) -> None:
         self.process.kill()
