@@ -16,7 +16,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check pages browser fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search bench-pages screenshots lock clean
+.PHONY: setup run test check pages browser ffmpeg fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search bench-pages screenshots lock clean
 
 setup: $(READY)
 
@@ -45,7 +45,7 @@ test: check
 
 # More processes than cores: a third of their time they wait for others.
 check: $(READY)
-	@$(MAKE) --no-print-directory -j2 lint types contracts pages browser
+	@$(MAKE) --no-print-directory -j2 lint types contracts pages browser ffmpeg
 	$(BIN)/pytest -n 3
 
 # Types and component tests of the pages. Without a Node that is new enough they are only built, by
@@ -61,6 +61,13 @@ browser:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \
 		&& apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 		|| echo "no Chromium: tests that play videos are skipped (apt-get install chromium)"
+
+# Tests run with the wheel's ffmpeg, and some again with the machine's own; without one, and without
+# the right to install it, those are skipped. After the browser: one apt-get at a time.
+ffmpeg: browser
+	@command -v ffprobe >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \
+		&& apt-get install -qq -y --no-install-recommends ffmpeg >/dev/null; } \
+		|| echo "no ffmpeg of this machine's own: only the wheel's is tested (apt-get install ffmpeg)"
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

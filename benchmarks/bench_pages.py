@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from playwright.sync_api import Page
 
 from chromium import launched
-from pages.conftest import sign_in_link
+from pages.conftest import sign_in_link, use_link
 from running import Running
 from rushes.db.database import Tx
 from rushes.media import library as media_library
@@ -96,7 +96,7 @@ def _fill(server: Running, count: int) -> None:
 
 def _open(page: Page, server: Running) -> Page:
     page.add_init_script("localStorage.setItem('rushes.welcomed', '1')")
-    page.goto(sign_in_link(server))
+    use_link(page, server, sign_in_link(server))
     page.add_init_script(WATCH)
     page.goto(server.url)
     page.locator('main a[href^="/watch/"]').nth(3).wait_for()

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import ffmpegs
 import scanner
 import services
 import world as worlds
@@ -29,11 +30,14 @@ _directory: list[tempfile.TemporaryDirectory[str]] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     """Once per run, before the parallel workers start; they inherit the addresses."""
-    if hasattr(config, "workerinput") or "RUSHES_TEST_POSTGRES" in os.environ:
+    if hasattr(config, "workerinput"):
         return
     directory = tempfile.TemporaryDirectory(prefix="rushes-tests-", ignore_cleanup_errors=True)
     _directory.append(directory)
-    postgres = services.Postgres.start(Path(directory.name))
+    ffmpegs.offer(Path(directory.name) / "ffmpegs")
+    if "RUSHES_TEST_POSTGRES" in os.environ:
+        return
+    postgres = services.Postgres.start(Path(directory.name), vacuums=False)
     _running.append(postgres)
     redis = services.Redis.start(Path(directory.name))
     _running.append(redis)
@@ -257,11 +261,11 @@ LONG_OR_RARE = (
     "test_a_server_that_works_itself_tries_again_after_it_died[put: written]",
     "test_a_second_signal_ends_it_now",
     "test_a_server_that_is_killed_half_way_ends_the_put_and_the_read",
-    "test_an_overlay_is_in_its_corner[top-left]",
-    "test_an_overlay_is_in_its_corner[bottom-left]",
-    "same_frames[anamorphic.mp4]",
-    "same_frames[late-picture.mkv]",
-    "same_frames[screen.webm]",
+    "test_an_overlay_is_in_its_corner[bundled-top-left]",
+    "test_an_overlay_is_in_its_corner[bundled-bottom-left]",
+    "same_frames[bundled-anamorphic.mp4]",
+    "same_frames[bundled-late-picture.mkv]",
+    "same_frames[bundled-screen.webm]",
 )
 
 

@@ -29,7 +29,7 @@ from rushes.web.site import Site
 from rushes.worker.loop import Handler
 from scanner import Watched, check_database, check_log_file, scanner
 
-ADMIN_TOKEN = "canary-admin-token-4f1d"
+ADMIN_TOKEN = "canary-admin-token-4f1d-8a6b0c27e935"
 ADMIN_SECRET = "canary-admin-secret-9b2e"
 START_SECONDS = 30
 

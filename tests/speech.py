@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 import archives
+import ffmpegs
 from archives import Archive
 from rushes import errors
 from rushes.engines.cache import Cache
 from rushes.engines.engine import BYTES_PER_SECOND, Turn, Word
 from rushes.engines.local import Local
-from rushes.tools import programs
 
 KEPT = archives.KEPT
 MODELS = ("whisper-base", "whisper-tiny.en", "diarization-default")
@@ -125,7 +125,7 @@ def pcm(name: str) -> bytes:
 
 
 def converted(path: Path) -> bytes:
-    command = [programs.ffmpeg(), "-v", "error", "-i", str(path)]
+    command = [ffmpegs.known(), "-v", "error", "-i", str(path)]
     command += ["-ac", "1", "-ar", "16000", "-f", "s16le", "-"]
     return subprocess.run(command, capture_output=True, check=True).stdout
 

@@ -266,3 +266,12 @@ def test_every_setting_has_a_sentence() -> None:
         assert field.meta.description is not None
         assert field.meta.description.endswith(".")
         assert f"| `{known.variable(field.name)}` |" in known.describe()
+
+
+@pytest.mark.parametrize("token", ["0", "x" * 31, "with spaces " * 4])
+def test_an_admin_token_that_could_be_guessed_is_refused(token: str, tmp_path: Path) -> None:
+    with pytest.raises(errors.BadSetting) as refused:
+        config.load({"RUSHES_ADMIN_TOKEN": token}, tmp_path)
+    assert "RUSHES_ADMIN_TOKEN: must be at least 32 characters" in refused.value.message
+    assert token not in refused.value.message
+    assert config.load({"RUSHES_ADMIN_TOKEN": "x" * 32}, tmp_path).admin_token == "x" * 32

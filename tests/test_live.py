@@ -69,6 +69,23 @@ def test_what_a_worker_knows_is_added_and_never_replaces_the_facts(world: World)
     run(world, scenario)
 
 
+def test_a_stage_does_not_inherit_the_time_that_was_left_of_the_one_before(world: World) -> None:
+    async def scenario(relay: Relay) -> None:
+        async with listening(relay) as client:
+            world.enqueue("transcribe", user_id="ann")
+            claim = world.claim(world.worker(kinds=["transcribe"]))
+            detail = {"eta_seconds": 0.4, "speed": 1.9, "renditions": []}
+            world.progress(claim, 0.69, stage="transcribing", detail=detail)
+            before = body((await hear_until(client, "transcription.progress"))[-1])
+            world.progress(claim, 0.7, stage="diarizing")
+            after = body((await hear_until(client, "transcription.progress"))[-1])
+            assert (before["eta_seconds"], before["speed"]) == (0.4, 1.9)
+            assert after["stage"] == "diarizing"
+            assert not {"eta_seconds", "speed"} & set(after)
+
+    run(world, scenario)
+
+
 # Who hears what
 
 

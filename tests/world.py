@@ -17,7 +17,7 @@ from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.jobs import beat_store, invariants, store
+from rushes.jobs import beat_store, invariants, passage_store, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, State
 from rushes.jobs.queue import Claimant, Queue, Terms
 from rushes.media import library
@@ -42,9 +42,9 @@ TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_
   workers, worker_keys, invites, turns, pauses, events, users, sessions, tokens, signin_links,
   signin_failures,
   idempotency_keys, webhooks, deliveries, alerts, passages, transcripts, transcript_revisions,
-  moments, moment_index RESTART IDENTITY;
+  moments, moment_index, known_addresses, security_log RESTART IDENTITY;
 UPDATE webhook_head SET pos = 0;
-UPDATE service_beat SET beat_at = 0, grace_until = 0;
+UPDATE service_beat SET beat_at = 0, grace_until = 0, away_since = 0;
 UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0;
 UPDATE test_clock SET now = %d;
 """
@@ -148,6 +148,13 @@ class World:
     def progress(self, claim: Claim, progress: float = 0.5, **facts: Any) -> Beat:
         report = Progress(claim=claim, progress=progress, **facts)
         return self.run(lambda tx: self.queue.progress(tx, [report]))[claim.claim_id]
+
+    def put_passage(self, claim: Claim, number: int = 0) -> bool:
+        return self.run(lambda tx: passage_store.put(tx, claim, number, {}))
+
+    def hear(self, worker: Claimant) -> None:
+        """A sign of life, of nothing in particular."""
+        self.run(lambda tx: fleet.seen(tx, worker.id))
 
     def complete(self, claim: Claim, result: Any = None) -> State:
         return self.run(lambda tx: library.complete(tx, self.queue, claim, result)).state

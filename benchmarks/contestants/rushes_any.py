@@ -65,8 +65,10 @@ class UntilDrained:
         self._coordinator = worker.coordinator
         self._tally = tally
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
-        taken = [] if self._tally.enough else self._coordinator.claim(limit)
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
+        taken = [] if self._tally.enough else self._coordinator.claim(limit, request_id=request_id)
         if not taken:
             self._worker.stop()
         return taken

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 
 from rushes import errors, events
@@ -19,6 +20,8 @@ from rushes.jobs.queue import SWEEP_PAGE, Queue
 log = logging.getLogger("rushes.chores")
 
 PRUNE_EVERY_TICKS = 360
+# Longer than a silent database is waited for.
+LATE_SECONDS = 90.0
 
 
 class Chores:
@@ -38,6 +41,8 @@ class Chores:
         # What a server adds; each gets the number of the tick and may fail by itself.
         self.also: list[Callable[[int], None]] = []
         self._ticks = 0
+        # When all of them were last done, by the monotonic clock.
+        self.done_at = time.monotonic()
 
     def tick(self) -> dict[str, State]:
         """All chores once; answers the jobs the sweep moved and where they went."""
@@ -49,6 +54,7 @@ class Chores:
         for chore in self.also:
             self.attempt(chore)
         self._ticks += 1
+        self.done_at = time.monotonic()
         return moved
 
     def number_events(self) -> int:
@@ -78,6 +84,11 @@ class Chores:
             log.warning("chores: %s", error.message)
         except Exception:
             log.exception("a chore failed")
+
+    @property
+    def late(self) -> bool:
+        """Whether sweep and numbering have not run for so long that they will not."""
+        return time.monotonic() - self.done_at > max(LATE_SECONDS, 5 * self._sweep_seconds)
 
     def stop(self) -> None:
         self._stopping.set()

@@ -7,20 +7,24 @@ and the HTTP routes are the other transport of the same `Dispatch`.
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rushes import errors, protocol, wakeup
+from rushes import errors, protocol, sanitize, wakeup
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs import job as job_data
 from rushes.jobs import log_store, passage_store
 from rushes.jobs import store as jobs
-from rushes.jobs.job import ErrorClass, State
+from rushes.jobs.job import ErrorClass, Priority, State
 from rushes.jobs.queue import Claimant, Queue
+from rushes.kinds import Grant
 from rushes.media import library, pipeline
 from rushes.media.files import Files, sha256_of
 from rushes.media.storage import Storage
@@ -41,33 +45,65 @@ from rushes.transcripts.archive import Prepared
 
 # How often a divided job tells how far its parts are.
 FOLLOW_SECONDS = 1.0
+# So much of what a worker says is kept; the rest is cut, since its work is not worse for it.
+CAPABILITY_LENGTH = 64
+HELLO_LIMIT_BYTES = 10 * 1024
+DETAIL_LIMIT_BYTES = 64 * 1024
+LOG_LINES = 1_000
 
 
 class Dispatch(Files):
+    """What a worker says is made fit to be shown here, whichever transport it came by."""
+
     def __init__(
         self, db: Database, queue: Queue, open_storage: Callable[[], Storage] | None = None
     ) -> None:
         super().__init__(db, open_storage)
         self._queue = queue
         self._followed_at: dict[str, float] = {}
+        self._one_by_one = threading.Lock()
         queue.on_parts = self._follow
 
     def hello(self, worker_id: str, hello: protocol.Hello) -> None:
+        """A process that starts tells that the one before it is gone: what that held is freed."""
+        boot_id = hello.boot_id
+        while boot_id and self._db.run(
+            lambda tx: self._queue.bury_other_boots(tx, worker_id, boot_id)
+        ):
+            pass
+        said = _shown_hello(hello)
         self._db.run(
             lambda tx: fleet.hello(
                 tx,
                 worker_id,
-                kinds=hello.kinds,
-                capabilities=hello.capabilities,
-                metadata=hello.metadata,
+                kinds=said.kinds,
+                capabilities=said.capabilities,
+                metadata=said.metadata,
+                boot_id=boot_id,
             )
         )
 
-    def claim(self, worker: Claimant, limit: int) -> list[Assignment]:
-        """What there is now; waiting is for the transports."""
-        return self._db.run_step(lambda tx: self._queue.claim(tx, worker, limit))
+    def claim(
+        self, worker: Claimant, limit: int, request_id: str | None = None
+    ) -> list[Assignment]:
+        """What there is now; waiting is for the transports. Two that keep to a number per user must
+        not both count before either has claimed."""
+        with self._one_by_one if worker.most_per_user else nullcontext():
+            return self._db.run_step(lambda tx: self._queue.claim(tx, worker, limit, request_id))
 
-    def heartbeat(self, worker_id: str, claims: Sequence[Claim]) -> protocol.Pulse:
+    def claimed_before(self, worker_id: str, request_id: str | None) -> list[Assignment]:
+        """What the same request was answered before, as far as it is still held."""
+        if request_id is None:
+            return []
+        return self._db.run_step(lambda tx: self._queue.claim_again(tx, worker_id, request_id))
+
+    def heartbeat(
+        self, worker_id: str, claims: Sequence[Claim], roll: protocol.Roll | None = None
+    ) -> protocol.Pulse:
+        if roll is not None and roll.answered:
+            held = [*claims, *roll.stalled]
+            self._db.run(lambda tx: self._queue.free_unheard_of(tx, worker_id, roll.answered, held))
+
         def beat(tx: Tx) -> tuple[Mapping[str, Beat], AdminState]:
             state = fleet.seen(tx, worker_id)
             return (self._queue.heartbeat(tx, claims) if claims else {}), state
@@ -76,7 +112,8 @@ class Dispatch(Files):
         return protocol.Pulse(beats, drain=state is not AdminState.ENABLED)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
-        return self._db.run_step(lambda tx: self._queue.progress(tx, reports))
+        said = [_shown_progress(report) for report in reports]
+        return self._db.run_step(lambda tx: self._queue.progress(tx, said))
 
     def complete_plain(self, completions: Sequence[Completion]) -> set[str]:
         """Those without files, together; answers the ids that are now completed."""
@@ -108,6 +145,7 @@ class Dispatch(Files):
 
     def fail(self, claim: Claim, error_class: str, code: str, message: str) -> State:
         kind = ErrorClass(error_class)
+        code, message = sanitize.word(code) or "failed", sanitize.sanitize(message)
         return self._db.run(
             lambda tx: self._queue.fail(tx, claim, kind, code=code, message=message)
         )
@@ -123,6 +161,7 @@ class Dispatch(Files):
             raise errors.BadField("number", f"must be between 0 and {PASSAGES_LIMIT - 1}")
         if len(job_data.encode(content)) > PASSAGE_LIMIT_BYTES:
             raise errors.BadField("content", "is too long for one passage")
+        content = sanitize.speech(content)
         told = passages.told(number, content)
         if not self._db.run(lambda tx: passage_store.put(tx, claim, number, content, told)):
             raise errors.ClaimLost("the claim is not held any more")
@@ -134,17 +173,19 @@ class Dispatch(Files):
             return passage_store.read(tx, claim.job_id)
 
     def log(self, worker_id: str, claim: Claim, lines: Sequence[str]) -> None:
-        if not self._db.run(lambda tx: log_store.append(tx, claim, worker_id, lines)):
+        newest = lines[-LOG_LINES:]
+        if not self._db.run(lambda tx: log_store.append(tx, claim, worker_id, newest)):
             raise errors.ClaimLost("the claim is not held any more")
 
-    def check_owner(self, worker_id: str, claim: Claim) -> None:
-        """Another worker's claim is as good as none."""
-        if not self.owned(worker_id, [claim]):
+    def check_owner(self, worker_id: str, claim: Claim, grant: Grant) -> None:
+        """Another worker's claim, or one that the key is not for, is as good as none."""
+        if not self.owned(worker_id, [claim], grant):
             raise errors.ClaimLost("the claim is not held any more")
 
-    def owned(self, worker_id: str, claims: Iterable[Claim]) -> list[Claim]:
+    def owned(self, worker_id: str, claims: Iterable[Claim], grant: Grant) -> list[Claim]:
         with self._db.read() as tx:
-            return [each for each in claims if jobs.was_claimed_by(tx, each, worker_id)]
+            kinds = [(each, jobs.kind_claimed_by(tx, each, worker_id)) for each in claims]
+        return [each for each, kind in kinds if kind is not None and grant.covers(kind)]
 
     def _follow(self, tx: Tx, wholes: Collection[str]) -> None:
         """Parts have got on: tell it of the jobs they belong to, now and then."""
@@ -160,6 +201,37 @@ class Dispatch(Files):
         self._followed_at = recent | dict.fromkeys(due, now)
 
 
+def _shown_hello(hello: protocol.Hello) -> protocol.Hello:
+    words = [sanitize.line(each, CAPABILITY_LENGTH) for each in hello.capabilities]
+    capabilities = dict.fromkeys(word for word in words if word)
+    return replace(
+        hello,
+        capabilities=list(_fitting(capabilities, HELLO_LIMIT_BYTES)),
+        metadata=_fitting(sanitize.tree(hello.metadata), HELLO_LIMIT_BYTES),
+    )
+
+
+def _shown_progress(report: Progress) -> Progress:
+    detail = report.detail
+    return replace(
+        report,
+        stage=sanitize.word(report.stage),
+        engine_id=sanitize.word(report.engine_id),
+        detail=None if detail is None else _fitting(sanitize.tree(detail), DETAIL_LIMIT_BYTES),
+    )
+
+
+def _fitting(members: dict[str, Any], limit_bytes: int) -> dict[str, Any]:
+    """Those that fit into so much JSON, from the first on."""
+    kept, room = {}, limit_bytes - len("{}")
+    for name, value in members.items():
+        room -= len(job_data.encode({name: value}).encode())
+        if room < 0:
+            break
+        kept[name] = value
+    return kept
+
+
 class Local:
     """The in-process transport of one worker."""
 
@@ -173,39 +245,59 @@ class Local:
         worker_name: str,
         poll_seconds: float = 2.0,
         stands_aside: Callable[[], bool] = lambda: False,
+        lowest_priority: Priority = Priority.LOW,
+        most_per_user: int | None = None,
     ) -> None:
-        """`stands_aside`: asked before each claim whether the jobs are better left to others."""
+        """`stands_aside`: asked before each claim whether the jobs are better left to others. For
+        the rest see `Claimant`."""
         self._dispatch = dispatch
         self._db = db
         self._bell = bell
         self._poll_seconds = poll_seconds
         self._stands_aside = stands_aside
-        self._me = Claimant(id=worker_id, name=worker_name, kinds=())
+        self._me = Claimant(
+            id=worker_id,
+            name=worker_name,
+            kinds=(),
+            lowest_priority=lowest_priority,
+            most_per_user=most_per_user,
+        )
         self._interrupted = False
+        self._asked: str | None = None
 
     def hello(self, hello: protocol.Hello) -> None:
-        self._me = Claimant(
-            id=self._me.id,
-            name=self._me.name,
+        self._me = replace(
+            self._me,
             kinds=tuple(hello.kinds),
             capabilities=tuple(hello.capabilities),
+            boot_id=hello.boot_id,
         )
         self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name))
         self._dispatch.hello(self._me.id, hello)
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
         until = time.monotonic() + wait_seconds
+        # In this process only the database can lose an answer; then the loop asks once more.
+        again, self._asked = request_id == self._asked, request_id
+        if again and (held := self._dispatch.claimed_before(self._me.id, request_id)):
+            return held
         while True:
             mark = self._bell.mark()
-            assignments = [] if self._stands_aside() else self._dispatch.claim(self._me, limit)
+            assignments = []
+            if not self._stands_aside():
+                assignments = self._dispatch.claim(self._me, limit, request_id)
             left = until - time.monotonic()
             if assignments or left <= 0 or self._interrupted:
                 return assignments
             # Jittered, so that workers that started together do not poll together.
             self._bell.wait(mark, min(left, self._poll_seconds * random.uniform(0.75, 1.25)))
 
-    def heartbeat(self, claims: Sequence[Claim]) -> protocol.Pulse:
-        return self._dispatch.heartbeat(self._me.id, claims)
+    def heartbeat(
+        self, claims: Sequence[Claim], roll: protocol.Roll | None = None
+    ) -> protocol.Pulse:
+        return self._dispatch.heartbeat(self._me.id, claims, roll)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
         return self._dispatch.progress(reports)

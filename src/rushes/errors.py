@@ -4,7 +4,8 @@ RushesError
 ├── Invalid          the request can never work      BadField · BadSetting · UnsupportedDatabase
 │                                                    TooLarge · UnsupportedMedia · WrongChecksum
 ├── NotFound         no such thing                   Gone · NoSuchModel
-├── Unauthorized     who are you?                    TooMany
+├── Unauthorized     who are you?
+├── TooMany          not so much, or not so often
 ├── Denied           you may not
 ├── Conflict         not now, or not yours           ClaimLost · CancelRequested · WrongState
 │                                                    AlreadyExists · ManifestMismatch
@@ -89,8 +90,14 @@ class Unauthorized(RushesError):
     code = "unauthorized"
 
 
-class TooMany(Unauthorized):
+class TooMany(RushesError):
+    """More than one user or address may do at once: later, after `retry_seconds`."""
+
     code = "too_many_requests"
+
+    def __init__(self, message: str = "", *, retry_seconds: int = 60, detail: str = "") -> None:
+        super().__init__(message, detail=detail)
+        self.retry_seconds = retry_seconds
 
 
 class Denied(RushesError):
@@ -201,6 +208,21 @@ class JobOutcome(Exception):
 
 class PermanentFailure(JobOutcome):
     """Trying again cannot help: the source is corrupt or unsupported."""
+
+
+# Codes of failures that lie in the recording itself: it would fail in the same way again.
+OF_THE_SOURCE = frozenset(
+    {
+        "damaged",
+        "empty_file",
+        "empty_trim",
+        "image_only",
+        "no_picture",
+        "no_streams",
+        "protected",
+        "unsupported",
+    }
+)
 
 
 class TransientFailure(JobOutcome):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushes import clock
-from rushes.db.database import Tx
+from rushes import clock, errors
+from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, Status, Worker
 from rushes.jobs import part_store, read_store, store
@@ -15,6 +17,8 @@ from rushes.jobs.job import Job, State
 from rushes.jobs.queue import Terms
 from rushes.jobs.read_store import Filter
 
+# How old the counts of all jobs may be.
+TOTALS_SECONDS = 3.0
 Rows = Sequence[Mapping[str, Any]]
 MOST_BUCKETS = 60
 # Up to a week of them; each divides a day.
@@ -22,12 +26,37 @@ BUCKET_SECONDS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800)
 LONGEST_HOURS = 168
 
 
+class Totals:
+    """The counts of all jobs, which cost a look at each of them: taken again only after a while,
+    and so seldom that it is a twentieth of the time at most. Whoever asks meanwhile, and whoever
+    asks while they are taken, gets those from before."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._rows: Rows | None = None
+        self._fresh_until = 0.0
+
+    def get(self, db: Database) -> Rows:
+        rows = self._rows
+        if rows is not None and (self._clock() < self._fresh_until or self._turn.locked()):
+            return rows
+        with self._turn:
+            began = self._clock()
+            if self._rows is None or began >= self._fresh_until:
+                with db.read() as tx:
+                    self._rows = read_store.totals(tx)
+                ended = self._clock()
+                self._fresh_until = ended + max(TOTALS_SECONDS, 19 * (ended - began))
+            return self._rows
+
+
 def why(tx: Tx, job: Job, terms: Terms, *, offline_after_ms: int) -> dict[str, Any]:
     """What a waiting job waits for, in plain words."""
     parent = store.get(tx, job.parent_id) if job.parent_id else None
     parts = part_store.counts(tx, job.id) if job.divided_at is not None else None
     now = read_store.now(tx)
-    online = [each for each in fleet.all_workers(tx) if _is_online(each, now, offline_after_ms)]
+    online = [each for each in fleet.all_workers(tx) if is_online(each, now, offline_after_ms)]
     facts = reasons.Situation(
         now=now,
         position=read_store.position(tx, job) if job.state is State.QUEUED else None,
@@ -38,6 +67,7 @@ def why(tx: Tx, job: Job, terms: Terms, *, offline_after_ms: int) -> dict[str, A
         parent=parent.state if parent else None,
         parts=parts["parts"] if parts else 0,
         parts_completed=parts["completed"] if parts else 0,
+        is_user_disabled=read_store.is_user_disabled(tx, job.user_id),
     )
     return reasons.explain(job, facts)
 
@@ -63,7 +93,12 @@ def summary(rows: Rows, failures: Rows, paused: Sequence[str]) -> dict[str, Any]
         "wait_seconds": _mean(rows, "wait_ms"),
         "run_seconds": _mean(rows, "run_ms"),
         "failures": [
-            {**row, "last_failed_at": clock.rfc3339(row["last_failed_at"])} for row in failures
+            {
+                **row,
+                "last_failed_at": clock.rfc3339(row["last_failed_at"]),
+                "can_retry": row["error_code"] not in errors.OF_THE_SOURCE,
+            }
+            for row in failures
         ],
         "paused": list(paused),
     }
@@ -113,12 +148,13 @@ def somebody_can(tx: Tx, kind: str, *, besides: str, offline_after_ms: int) -> b
         kind in each.kinds
         and kind not in each.unable
         and not each.id.startswith(besides)
-        and _is_online(each, now, offline_after_ms)
+        and is_online(each, now, offline_after_ms)
         for each in fleet.all_workers(tx)
     )
 
 
-def _is_online(worker: Worker, now: int, offline_after_ms: int) -> bool:
+def is_online(worker: Worker, now: int, offline_after_ms: int) -> bool:
+    """Whether it counts as able to take a job."""
     status = worker.status(now, offline_after_ms)
     return worker.state is AdminState.ENABLED and status in (Status.IDLE, Status.BUSY)
 

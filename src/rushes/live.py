@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import msgspec
 
 from rushes import clock, errors, events
 from rushes.db.database import Database
+from rushes.jobs.job import without_old_pace
 
 log = logging.getLogger("rushes.live")
 
@@ -26,6 +28,7 @@ COALESCE_SECONDS = 0.02
 POLL_SECONDS = 0.25
 RETRY_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
+LATE_SECONDS = 60.0
 # How long an event loop that is busy may hold up the others.
 HANDOVER_SECONDS = 1.0
 # Positions handed over at once; less than a buffer holds, so that only slow clients fill theirs.
@@ -253,6 +256,8 @@ class Relay:
         self._bell = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
+        # When it last had a look, by the monotonic clock.
+        self.looked_at = time.monotonic()
         # All up to here was handed over; None while nobody listens.
         self._position: int | None = None
         db.on_commit.append(self._ring)
@@ -262,6 +267,9 @@ class Relay:
         None: what happens from now on. Close it."""
         loop = asyncio.get_running_loop()
         with self._lock:
+            if not self._hubs:
+                # It sleeps while nobody listens.
+                self.looked_at = time.monotonic()
             hub = self._hubs.setdefault(loop, _Hub(loop))
             subscription = Subscription(self, hub, since, want)
             hub.joining.append(subscription)
@@ -278,6 +286,11 @@ class Relay:
     def subscribers(self) -> int:
         with self._lock:
             return sum(hub.size for hub in self._hubs.values())
+
+    @property
+    def late(self) -> bool:
+        """Whether somebody listens, and has not been told of anything for long."""
+        return self.subscribers > 0 and time.monotonic() - self.looked_at > LATE_SECONDS
 
     def close(self) -> None:
         """Every subscription ends, after what it has in its buffer."""
@@ -316,6 +329,7 @@ class Relay:
             pause = COALESCE_SECONDS
             try:
                 self._look()
+                self.looked_at = time.monotonic()
             except errors.Unavailable as error:
                 log.warning("live events: %s", error.message)
                 pause = RETRY_SECONDS
@@ -419,7 +433,7 @@ def message_of(row: dict[str, Any]) -> Message:
         "at": clock.rfc3339(row["at"]),
     }
     facts = {name: value for name, value in facts.items() if value is not None}
-    more = _more(row["data"])
+    more = without_old_pace(_more(row["data"]), row["stage"])
     return Message(
         position=row["pos"],
         type=type,

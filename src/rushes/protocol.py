@@ -25,6 +25,8 @@ class Hello:
     kinds: Sequence[str]
     capabilities: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    # Of this process: what another process of the same worker held is freed.
+    boot_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,16 @@ class Beat:
 
     held: bool
     cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """What makes a heartbeat tell of all that a worker holds. `answered`: the claim requests whose
+    answers it has got since the last such heartbeat; of theirs, what is neither renewed nor
+    `stalled` is not in its hands. `stalled`: held, but not to be renewed."""
+
+    answered: Sequence[str] = ()
+    stalled: Sequence[Claim] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +143,14 @@ class Coordinator(Protocol):
         """How many seconds apart heartbeats should be, if the server has a wish."""
         ...
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
-        """Up to `limit` jobs; waits for the first one if asked to. Never to be repeated blindly."""
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
+        """Up to `limit` jobs; waits for the first one if asked to. To be repeated only with the
+        same `request_id`: then the answer is the same jobs, as far as they are still held."""
         ...
 
-    def heartbeat(self, claims: Sequence[Claim]) -> Pulse: ...
+    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse: ...
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
         """One answer per claim id."""

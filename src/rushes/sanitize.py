@@ -6,10 +6,13 @@ Pure. In doubt it hides too much: what was really said stays in the server's or 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 HIDDEN = "…"
 LINE_LIMIT = 1_000
 MESSAGE_LIMIT = 500
+WORD_LIMIT = 100
 # What is behind this is not looked at, so that no text takes long.
 INPUT_LIMIT = 8 * LINE_LIMIT
 
@@ -38,6 +41,38 @@ def sanitize(text: str) -> str:
     return line(first, MESSAGE_LIMIT)
 
 
+def word(text: str | None) -> str | None:
+    """A name, a code or a stage; None when there is none."""
+    return None if text is None else line(text, WORD_LIMIT)
+
+
+def tree(value: Any) -> Any:
+    """JSON in which every text is one line that may be shown to anybody, names of members too."""
+    match value:
+        case str():
+            return line(value)
+        case Mapping():
+            return {line(str(name), WORD_LIMIT): tree(each) for name, each in value.items()}
+        case list() | tuple():
+            return [tree(each) for each in value]
+        case _:
+            return value
+
+
+def speech(value: Any) -> Any:
+    """JSON of what was heard: nothing is hidden, since it was said; only control characters and
+    what turns the direction of text are taken out."""
+    match value:
+        case str():
+            return UNSPOKEN.sub("", value)
+        case Mapping():
+            return {UNSPOKEN.sub("", str(name)): speech(each) for name, each in value.items()}
+        case list() | tuple():
+            return [speech(each) for each in value]
+        case _:
+            return value
+
+
 def secrets(text: str) -> str:
     """For the server's own log, which may tell places but never keys or passwords."""
     return "\n".join(_hide_secrets(each) for each in text.split("\n"))
@@ -54,6 +89,11 @@ SPACES = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
 # Besides the real ones: what turns the direction of text or cannot be seen, and halves of pairs.
 CONTROLS = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+# Joiners and marks without width belong to the writing of many languages.
+UNSPOKEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
 

@@ -14,30 +14,35 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import uvicorn
 
-from rushes import errors, handlers, insight, logs, protocol
-from rushes.accounts import access
+from rushes import errors, handlers, ids, insight, limits, logs, protocol
+from rushes.accounts import access, security_store, throttle
 from rushes.accounts import store as accounts
 from rushes.app import STOP_SECONDS, Rushes
+from rushes.db.database import Tx
 from rushes.dispatch import Local
 from rushes.engines.registry import Registry, options
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import Status
 from rushes.jobs import read_store
+from rushes.jobs.job import Priority
 from rushes.live import Relay
 from rushes.media import pipeline, purge, uploads
 from rushes.settings import Settings
 from rushes.tools import programs
 from rushes.transcripts import search
 from rushes.transcripts import store as transcripts
+from rushes.web import addresses, holding
 from rushes.web.connection import Connection
 from rushes.web.doorbell import Doorbell
 from rushes.web.server import create_app
@@ -48,6 +53,7 @@ from rushes.webhooks.deliver import Deliver
 from rushes.worker import capabilities
 from rushes.worker.loop import Handler, Worker
 
+T = TypeVar("T")
 log = logging.getLogger("rushes")
 
 WORKER_PREFIX = "wrk_server_"
@@ -60,19 +66,30 @@ PASSAGES_MS = 30 * 86_400_000
 GRACE_SECONDS = 5
 BACKLOG = 2048
 # Messages are slow, and must hold up neither each other nor the purging.
-MESSENGERS = 2
+MESSENGERS = 4
+# Between two looks whether a service that is waited for is up.
+WAIT_SECONDS = 0.5
 TELL_SECONDS = 0.5
 
 
 def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
     """Until SIGTERM or Ctrl-C. `announce` gets the lines for whoever started it."""
     logs.configure(settings.log_format)
+    # Recordings, and a database with what signs in: nobody else's to read.
+    os.umask(0o077)
+    log.info("at most %d files may be open", limits.raise_file_limit())
     with _owned(settings), listening(settings) as (settings, sockets):
-        server = Server(settings)
+        with_server = settings.database_url.startswith("postgres")
+        server = _once_up(lambda: Server(settings), settings, announce, waits=with_server)
         try:
+            in_bucket = settings.storage_url.startswith("s3:")
+            _once_up(server.rushes.storage.check, settings, announce, waits=in_bucket)
             server.start()
-            for line in server.greeting():
+            lines = list(server.greeting())
+            for line in lines:
                 announce(line)
+            if sys.stdout.isatty() and addresses.is_open(settings):
+                announce(addresses.qr_code(lines, settings))
             server.run_http(sockets)
         finally:
             server.stop()
@@ -90,6 +107,7 @@ class Server:
         self._leaving = threading.Lock()
         self._changed = threading.Event()
         self._left = False
+        self._boot_id = ids.new("boot")
         self._titles_indexed = False
         self.http: uvicorn.Server | None = None
 
@@ -103,6 +121,7 @@ class Server:
             self._fan_out,
             self._announce_workers,
             self._forget,
+            self._cut_ended,
             self._index_titles,
         ]
         self._start_workers()
@@ -111,11 +130,20 @@ class Server:
         self._thread(self._tell_soon, "fan-out")
 
     def greeting(self) -> Iterator[str]:
-        yield f"Rushes is running at {self.site.base_url}"
-        admin = self.rushes.db.run(access.ensure_admin)
-        if not admin.has_password:
-            link = self.rushes.db.run(lambda tx: access.make_link(tx, admin.id))
+        yield from addresses.greeting(self.settings)
+        link = self.rushes.db.run(self._first_link)
+        if link is not None:
             yield f"Sign in once with {self.site.base_url}/sign-in?token={link}"
+        else:
+            yield "No password, or forgotten it? `rushes users link NAME` makes a sign-in link"
+
+    def _first_link(self, tx: Tx) -> str | None:
+        """What is printed ends up in logs: a link only until somebody has signed in. After that
+        `rushes users link` makes one."""
+        admin = access.ensure_admin(tx)
+        if admin.has_password or accounts.anybody_was_here(tx):
+            return None
+        return access.make_link(tx, admin.id)
 
     def run_http(self, sockets: list[socket.socket]) -> None:
         options = uvicorn.Config(
@@ -160,6 +188,7 @@ class Server:
         if self.site.downloads is not None:
             self.site.downloads.close()
         self.site.engines.close()
+        self.site.passwords.close()
         self.rushes.close()
 
     # Starting
@@ -167,15 +196,21 @@ class Server:
     def _recover(self) -> None:
         if self.rushes.db.dialect.name == "sqlite":
             self.rushes.db.run(uploads.clear_writers)
-            # Nobody else opens this database: whoever worked inside a server before is dead.
-            while self.rushes.db.run(lambda tx: self.rushes.queue.bury(tx, WORKER_PREFIX)):
-                pass
+        # Nobody else opens an SQLite database, nor this server's data directory: whoever worked
+        # there before is dead.
+        alone = self.rushes.db.dialect.name == "sqlite"
+        dead = WORKER_PREFIX if alone else self._worker_prefix
+        while self.rushes.db.run(lambda tx: self.rushes.queue.bury(tx, dead)):
+            pass
         moved = self.rushes.chores.tick()
         if moved:
             log.info("%d jobs of lost workers were put back", len(moved))
 
     def _start_workers(self) -> None:
         programs.use(ffmpeg=self.settings.ffmpeg, ffprobe=self.settings.ffprobe)
+        if self.settings.transcode_workers:
+            # Aside: the first job should find them known, the start need not wait for it.
+            self._thread(_look_at_tools, "tools")
         keep = self.settings.keep_completed_qualities
         table = handlers.table(
             self.settings.handlers, keep_completed_qualities=keep, engines=self.site.engines
@@ -185,10 +220,17 @@ class Server:
         self._crew_of("transcode", others, self.settings.transcode_workers)
         self._start_listeners(speech)
         grace_ms = max(int(self.settings.purge_grace * 1000), purge.YOUNG_MS)
-        remover = purge.Purge(self.rushes.db, self.rushes.storage, grace_ms=grace_ms)
+        trash_ms = int(self.settings.trash_period * 1000)
+        remover = purge.Purge(
+            self.rushes.db, self.rushes.storage, grace_ms=grace_ms, trash_ms=trash_ms
+        )
         self._crew_of("house", {pipeline.PURGE: Handler(remover)}, 1)
         messenger = Deliver(self.rushes.db, self.settings)
-        self._crew_of("webhook", {pipeline.WEBHOOK: Handler(messenger)}, MESSENGERS)
+        telling = {pipeline.WEBHOOK: Handler(messenger)}
+        most = limits.MOST_DELIVERIES
+        self._crew_of("webhook", telling, MESSENGERS, most_per_user=most)
+        # The operator hears of trouble, however many receivers keep the others waiting.
+        self._crew_of("alert", telling, 1, most_per_user=most, lowest_priority=Priority.HIGH)
 
     def _start_listeners(self, speech: Mapping[str, Handler]) -> None:
         count = self.settings.transcription_workers
@@ -218,6 +260,7 @@ class Server:
         *,
         stands_aside: Callable[[], bool] = lambda: False,
         unable: Mapping[str, str] | None = None,
+        **claiming: Any,
     ) -> Worker:
         """`unable`: why its jobs of a kind can only fail, as things are now."""
         host = socket.gethostname()
@@ -230,6 +273,7 @@ class Server:
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
             stands_aside=stands_aside,
+            **claiming,
         )
         metadata = {"host": host, "pid": os.getpid(), "place": "server"}
         if unable:
@@ -238,7 +282,10 @@ class Server:
             transport,
             table,
             hello=protocol.Hello(
-                kinds=sorted(table), capabilities=capabilities.proved(), metadata=metadata
+                kinds=sorted(table),
+                capabilities=capabilities.proved(),
+                metadata=metadata,
+                boot_id=self._boot_id,
             ),
             heartbeat_seconds=self.settings.heartbeat_interval,
             scratch_root=self.settings.data_dir / "scratch",
@@ -290,10 +337,13 @@ class Server:
 
     def _plan_purges(self, tick: int) -> None:
         grace_ms = int(self.settings.purge_grace * 1000)
+        trash_ms = int(self.settings.trash_period * 1000)
         partial = self.settings.cleanup_partial_on_failure
         queue = self.rushes.queue
         self.rushes.db.run(
-            lambda tx: purge.plan(tx, queue, grace_ms=grace_ms, cleanup_partial=partial)
+            lambda tx: purge.plan(
+                tx, queue, grace_ms=grace_ms, trash_ms=trash_ms, cleanup_partial=partial
+            )
         )
         if tick % SCAN_EVERY_TICKS == 0:
             self.rushes.db.run(lambda tx: purge.plan_scan_if_due(tx, queue))
@@ -334,14 +384,25 @@ class Server:
 
     def _forget(self, tick: int) -> None:
         if tick % 360 == 0:
-            self.rushes.db.run(lambda tx: accounts.forget_expired(tx, keep_ms=FORGET_MS))
+            self.rushes.db.run(
+                lambda tx: accounts.forget_expired(
+                    tx, keep_ms=FORGET_MS, known_ms=throttle.KNOWN_MS
+                )
+            )
             keep_ms = int(self.settings.event_retention * 1000)
+            logged_ms = int(self.settings.security_log_retention * 1000)
+            while self.rushes.db.run(lambda tx: security_store.forget(tx, keep_ms=logged_ms)):
+                pass
             while self.rushes.db.run(lambda tx: webhooks.forget_deliveries(tx, keep_ms=keep_ms)):
                 pass
             while self.rushes.db.run(
                 lambda tx: transcripts.forget_passages(tx, keep_ms=PASSAGES_MS)
             ):
                 pass
+
+    def _cut_ended(self, tick: int) -> None:
+        """Of people whom another server has sent away."""
+        holding.cut_ended(self.site)
 
     def _index_titles(self, tick: int) -> None:
         """Of media from before there was a search; a page at a time, so that all else goes on."""
@@ -364,6 +425,25 @@ def site(rushes: Rushes) -> Site:
         engines=Registry(options(rushes.settings)),
         local_token=secrets.token_urlsafe(32),
     )
+
+
+def _once_up(
+    call: Callable[[], T], settings: Settings, announce: Callable[[str], None], *, waits: bool
+) -> T:
+    """Machines start their services in any order. What is no server of its own is not waited for:
+    a wrong path does not become right."""
+    give_up_at = time.monotonic() + (settings.startup_wait if waits else 0)
+    said = False
+    while True:
+        try:
+            return call()
+        except (errors.DatabaseDown, errors.StorageDown) as error:
+            if time.monotonic() >= give_up_at:
+                raise
+            if not said:
+                announce(f"Waiting up to {settings.startup_wait:g} s: {error.message}")
+            said = True
+            time.sleep(WAIT_SECONDS)
 
 
 class _Http(uvicorn.Server):
@@ -411,6 +491,10 @@ def _owned(settings: Settings) -> Iterator[None]:
 def _make_data_dir(path: Path) -> None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_mode & 0o077:
+            log.warning(
+                "other users of this machine may look into the data directory: chmod 700 %s", path
+            )
     except OSError as error:
         raise errors.BadSetting(
             f"RUSHES_DATA_DIR: {path} cannot be made: {error.strerror}"
@@ -436,8 +520,7 @@ def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket
         listener.listen(BACKLOG)
         port = listener.getsockname()[1]
         if port != settings.port:
-            derived = settings.base_url == f"http://{settings.host}:{settings.port}"
-            base_url = "" if derived else settings.base_url
+            base_url = settings.base_url if settings.has_base_url else ""
             settings = msgspec.structs.replace(settings, port=port, base_url=base_url)
         yield settings, [listener]
     finally:
@@ -451,6 +534,11 @@ def _private(path: str, flags: int) -> int:
 def _fingerprint(host: str, data_dir: Path) -> str:
     """Of one server: two may share a host, but never a data directory."""
     return hashlib.sha256(f"{host}\0{data_dir.absolute()}".encode()).hexdigest()[:12]
+
+
+def _look_at_tools() -> None:
+    if said := programs.trouble():
+        log.warning("%s", said)
 
 
 def _tame(name: str) -> str:

@@ -60,6 +60,10 @@ def _later(
     return msgspec.Meta(ge=ge, le=le, description=description, extra=extra)
 
 
+def web_address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Durations are seconds. `extra` marks what is secret: all of it, or the password in a URL."""
 
@@ -99,6 +103,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How often lost jobs are looked for; at most the claim duration.", 0.01, HOUR),
     ] = 10.0
+    startup_wait: Annotated[
+        float,
+        _seconds("How long `serve` waits for PostgreSQL or a bucket that is not up yet.", 0, HOUR),
+    ] = 60.0
     poll_interval: Annotated[
         float,
         _seconds("How often an idle worker asks for work when nobody wakes it.", 0.01, HOUR),
@@ -121,6 +129,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY
+    security_log_retention: Annotated[
+        float, _seconds("How long entries of the security log are kept.", DAY, 3650 * DAY)
+    ] = 90 * DAY
     storage_url: Annotated[
         str,
         _text(
@@ -240,7 +251,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     admin_secret: Annotated[str, _text("Lets scripts register workers.", secret="whole")] = ""
     admin_token: Annotated[
-        str, _text("A first admin API token, for automation.", secret="whole")
+        str,
+        _text(
+            "A first admin API token, for automation.",
+            pattern=r"^(|\S{32,1000})$",
+            secret="whole",
+            expected="at least 32 characters without spaces, such as `openssl rand -hex 32` makes",
+        ),
     ] = ""
     host: Annotated[str, _text("The address the server listens on.")] = "127.0.0.1"
     port: Annotated[
@@ -268,8 +285,50 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "auto"
     max_upload_size: Annotated[int, _bytes("The largest file that is accepted; 0 means any.")] = 0
     user_quota: Annotated[
-        int, _bytes("How much a user may keep, unless set for the user; 0 means any amount.")
+        int,
+        _bytes(
+            "How much a user may keep, with what is made of it and what is in the trash, unless set"
+            " for the user; 0 means any amount."
+        ),
     ] = 0
+    user_streams: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=1_000_000,
+            description="How many streams of events, and as many followed logs, a user may have"
+            " open at once; 0 means any number.",
+        ),
+    ] = 20
+    user_uploads: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=1_000_000,
+            description="How many unfinished uploads a user may have; 0 means any number.",
+        ),
+    ] = 500
+    user_jobs: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=10_000_000,
+            description="How many jobs of a user may wait before new work is refused; 0 means any"
+            " number.",
+        ),
+    ] = 10_000
+    user_tokens: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0, le=1_000_000, description="How many API tokens a user may have; 0 means any."
+        ),
+    ] = 100
+    public_health: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether strangers may read `/health` and `/metrics`; if not, only admins."
+        ),
+    ] = True
     min_free_space: Annotated[
         int, _bytes("Uploads are refused when less than this would be left on the disk.")
     ] = GIB
@@ -278,8 +337,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = DAY
     purge_grace: Annotated[
         float,
-        _seconds("How long the bytes of what was deleted or replaced are kept.", 0, 365 * DAY),
+        _seconds("How long the bytes of a replaced version are kept.", 0, 365 * DAY),
     ] = DAY
+    trash_period: Annotated[
+        float,
+        _seconds("How long what was deleted can be restored; 0 means not at all.", 0, 3650 * DAY),
+    ] = 30 * DAY
     session_duration: Annotated[float, _seconds("How long a sign-in lasts.", MINUTE, 365 * DAY)] = (
         30 * DAY
     )
@@ -307,11 +370,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "database_url": f"sqlite:///{self.data_dir / 'rushes.db'}",
             "storage_url": (self.data_dir.absolute() / "storage").as_uri(),
             "engine_cache_dir": self.data_dir / "models",
-            "base_url": f"http://{self.host}:{self.port}",
+            "base_url": web_address(self.host, self.port),
         }
         for name, value in derived.items():
             if not getattr(self, name):
                 msgspec.structs.force_setattr(self, name, value)
+
+    @property
+    def has_base_url(self) -> bool:
+        """Whether the operator has said under which address people see the server."""
+        return self.base_url != web_address(self.host, self.port)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={show(name, getattr(self, name))}" for name in FIELDS)

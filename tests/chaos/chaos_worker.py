@@ -107,18 +107,22 @@ class Recorder:
     def hello(self, hello: Hello) -> None:
         self._coordinator.hello(hello)
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
         with self._history.call("claim", limit=limit) as answer:
-            assignments = self._coordinator.claim(limit, wait_seconds)
+            assignments = self._coordinator.claim(limit, wait_seconds, request_id)
             self._epochs |= {each.claim_id: each.epoch for each in assignments}
             answer.claims = self._known([each.claim for each in assignments])
         return assignments
 
-    def heartbeat(self, claims: Sequence[Claim]) -> protocol.Pulse:
+    def heartbeat(
+        self, claims: Sequence[Claim], roll: protocol.Roll | None = None
+    ) -> protocol.Pulse:
         if not claims:
-            return self._coordinator.heartbeat(claims)
+            return self._coordinator.heartbeat(claims, roll)
         with self._history.call("heartbeat", self._known(claims)) as answer:
-            pulse = self._coordinator.heartbeat(claims)
+            pulse = self._coordinator.heartbeat(claims, roll)
             answer.answers = _held(claims, pulse.beats)
         return pulse
 

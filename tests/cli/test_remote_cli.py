@@ -119,7 +119,7 @@ def test_whoever_sits_at_a_terminal_is_asked(named: Desk, monkeypatch: pytest.Mo
     media_id = named.add_media("Holiday")
     monkeypatch.setattr("sys.stdin", Typed("\n"))
     assert named.shell.run("media", "rm", media_id) == 4
-    assert named.shell.err == 'Remove "Holiday"? [y/N] rushes: nothing was changed\n'
+    assert named.shell.err == ('Move "Holiday" to the trash? [y/N] rushes: nothing was changed\n')
     monkeypatch.setattr("sys.stdin", Typed("y\n"))
     assert named.shell.text("media", "rm", media_id) == f"{media_id} removed (Holiday)\n"
 
@@ -157,6 +157,36 @@ def test_media_are_listed_shown_shared_and_removed(desk: Desk) -> None:
     assert shell.text("media", "rm", media_id, other_id, "--yes").count("removed") == 2
     assert shell.text("media", "ls") == "no media\n"
     assert shell.run("media", "show", media_id) == 4
+
+
+def test_what_was_removed_is_in_the_trash_until_it_is_emptied(desk: Desk) -> None:
+    shell = desk.shell
+    one, two, three = (desk.add_media(title) for title in ("Zoo", "Wedding", "Exam"))
+    assert shell.text("media", "ls", "--trashed") == "the trash is empty\n"
+    shell.text("media", "rm", one, two, three, "--yes")
+    assert f"rushes media restore {one} {two} {three}" in shell.err
+    assert shell.text("media", "ls") == "no media\n"
+    listed = shell.text("media", "ls", "--trashed")
+    assert "kept until" in listed
+    assert "Wedding" in listed
+    assert len(shell.json("media", "ls", "--status", "trashed")) == 3
+    assert shell.run("media", "ls", "--trashed", "--status", "ready") == 2
+    assert shell.text("media", "restore", two) == f"{two} restored (Wedding)\n"
+    assert shell.run("media", "restore", two) == 4
+    assert "not in the trash" in shell.err
+    assert shell.run("media", "rm", "--permanently", one) == 2
+    # One that is in the trash, and one that is not.
+    assert shell.text("media", "rm", "--permanently", one, two, "--yes").count("for good") == 2
+    assert shell.text("media", "ls") == "no media\n"
+    assert [each["id"] for each in shell.json("media", "ls", "--trashed")] == [three]
+    # It belongs to nobody: whoever empties their own trash does not reach it.
+    assert shell.json("media", "empty-trash")["removed"] == 0
+    everyone = ("media", "empty-trash", "--everyone")
+    assert shell.run(*everyone) == 2
+    assert "1 media item" in shell.err
+    assert shell.text(*everyone, "--yes") == "1 media item deleted for good\n"
+    assert shell.json(*everyone)["removed"] == 0
+    assert shell.run("media", "restore", three) == 4
 
 
 def test_workers_are_let_in_and_out(desk: Desk) -> None:
@@ -204,6 +234,10 @@ def test_users_are_added_and_kept_out(desk: Desk, monkeypatch: pytest.MonkeyPatc
     assert shell.json("users", "enable", "ada")["disabled_at"] is None
     assert "/sign-in?token=" in shell.text("users", "link", "ada")
     assert shell.run("users", "link", "eve") == 4
+    told = shell.json("users", "log", "--action", "user.disabled")
+    assert [(each["user_name"], each["subject"]) for each in told] == [("admin", "ada")]
+    assert re.search(r" admin +link.made +ada ", shell.text("users", "log", "--user", "admin"))
+    assert shell.text("users", "log", "--user", "bob") == "nothing was logged\n"
 
 
 def test_tokens_are_shown_once_and_can_be_revoked(desk: Desk) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import m3u8  # type: ignore[import-untyped]
 import pytest
 
+import ffmpegs
 import speech
-from rushes.tools import programs
 from shell import Shell
 
 ENGLISH = ("--model", "tiny.en", "--language", "en")
@@ -49,7 +49,7 @@ def test_what_cannot_be_transcribed_is_told(at: Shell, tmp_path: Path) -> None:
 
 def test_what_is_made_streamable_has_captions(at: Shell, tmp_path: Path) -> None:
     film, out = tmp_path / "film.mp4", tmp_path / "out"
-    argv = [programs.ffmpeg(), "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=160x90:r=10:d=11"]
+    argv = [ffmpegs.known(), "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=160x90:r=10:d=11"]
     argv += ["-i", str(speech.recording("jfk")), "-c:v", "libx264", "-c:a", "aac", str(film)]
     subprocess.run(argv, check=True)
     assert "words in" in at.text("process", str(film), "--out", str(out), *ENGLISH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -201,3 +202,21 @@ def test_a_killed_writer_leaves_the_lock_free(tmp_path: Path) -> None:
     with db.begin() as tx:
         assert tx.all("SELECT * FROM pauses") == []
     db.close()
+
+
+def test_a_database_file_is_nobody_elses_to_read(tmp_path: Path) -> None:
+    """Also one that an older version has made, and whatever the umask is."""
+    path = tmp_path / "rushes.db"
+    before = os.umask(0o022)
+    try:
+        path.touch()
+        for suffix in ("", "-wal"):
+            Path(f"{path}{suffix}").touch(0o644)
+        db = Database(f"sqlite:///{path}")
+        schema.migrate(db)
+        modes = {each.name: oct(each.stat().st_mode & 0o077) for each in tmp_path.iterdir()}
+        assert set(modes) >= {"rushes.db", "rushes.db-wal", "rushes.db-lock"}
+        assert set(modes.values()) == {"0o0"}
+        db.close()
+    finally:
+        os.umask(before)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import world as worlds
-from rushes import ids
+from rushes import errors, ids
 from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.jobs import invariants
 from rushes.jobs.job import NewJob
 from rushes.jobs.queue import Claimant, Queue
-from rushes.media import library
+from rushes.media import library, list_store, purge_store, trash
 from rushes.media import store as media_store
 from rushes.protocol import Claim, Part
 from rushes.transcripts import search
@@ -99,6 +99,57 @@ def test_an_attempt_under_way_is_completed_after_the_upgrade(
         broken = [each.invariant for each in invariants.check(tx)]
     # The rows were made by hand, without their events.
     assert set(broken) <= {"I7", "I23b", "I23c"}
+
+
+def deleted(tx: Tx, name: str, *, purging: str | None = None, purged: bool = False) -> None:
+    """As it was before 0009: without a version from the moment it was deleted."""
+    insert(
+        tx, "media", id=f"med_{name}", user_id="ada", title=name, title_folded=name, created_at=1,
+        deleted_at=5, source_key=None if purged else f"sources/{name}",
+        purged_at=6 if purged else None,
+    )  # fmt: skip
+    for n, retired_at in ((1, 3), (2, 5)):
+        insert(
+            tx, "versions", id=f"ver_{name}_{n}", media_id=f"med_{name}", job_id=f"job_{n}",
+            claim_id=f"clm_{name}_{n}", state="purged" if purged else "retired", created_at=n,
+            published_at=n, retired_at=retired_at,
+        )  # fmt: skip
+    if purging:
+        insert(
+            tx, "jobs", id=f"job_{name}", kind="purge", user_id="", state="queued", priority=3,
+            lane="3 purge", args="{}", needs="[]", created_at=1, queued_at=1, run_at=1,
+            max_attempts=3, dedupe_key=f"purge:{purging}",
+        )  # fmt: skip
+
+
+def test_what_was_deleted_before_is_in_the_trash_unless_its_bytes_may_be_gone(
+    old: Callable[[str], Database],
+) -> None:
+    db = old("0008")
+
+    def fill_trash(tx: Tx) -> None:
+        deleted(tx, "whole")
+        deleted(tx, "begun", purging="med_begun")
+        deleted(tx, "half", purging="ver_half_2")
+        deleted(tx, "gone", purged=True)
+
+    db.run(fill_trash)
+    schema.migrate(db)
+    with db.read() as tx:
+        found = list_store.list_media(tx, list_store.Wanted(status="trashed"), limit=10)
+    assert [item.id for item in found] == ["med_whole"]
+    item = db.run(lambda tx: trash.restore(tx, Queue(), "med_whole", "ada"))
+    assert (item.status, item.current_version_id) == ("ready", "ver_whole_2")
+    for name in ("begun", "half", "gone"):
+        with pytest.raises(errors.WrongState), db.begin() as tx:
+            trash.restore(tx, Queue(), f"med_{name}", "ada")
+    with db.read() as tx:
+        assert set(purge_store.due_media(tx, trash_ms=2**50, limit=10)) == {
+            "med_begun",
+            "med_half",
+        }
+        broken = [each.invariant for each in invariants.check(tx)]
+    assert not {"I10", "I31"} & set(broken)
 
 
 def test_a_job_can_be_divided_after_the_upgrade(old: Callable[[str], Database]) -> None:

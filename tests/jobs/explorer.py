@@ -616,6 +616,7 @@ def _class_of_job(row: Row, node: Node) -> Key:
         row["attempt"],
         row["claims"],
         row["losses"],
+        row["progressed_at"] is not None,
         row["cancel_requested_at"] is not None,
         row["divided_at"] is not None,
         row["division"] is not None,

@@ -344,12 +344,37 @@ def test_it_says_how_many_parts_it_waits_for(world: World) -> None:
 def test_parts_of_another_kind_need_what_they_say(world: World) -> None:
     world.enqueue()
     claim = world.claim()
-    parts = [Part(kind="span", args={"n": 1}, needs=["gpu"])]
+    parts = [Part(kind="piece", args={"n": 1}, needs=["gpu"])]
     world.run(lambda tx: world.queue.divide(tx, claim, parts))
     assert world.claim_all() == []
-    assert world.claim_all(world.worker(kinds=["span"])) == []
-    able = world.worker(kinds=["span"], capabilities=["gpu"])
+    assert world.claim_all(world.worker(kinds=["piece"])) == []
+    able = world.worker(kinds=["piece"], capabilities=["gpu"])
     assert [each.args for each in world.claim_all(able)] == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("whole", "part"), [("noop", "purge"), ("noop", "span"), ("transcode", "noop")]
+)
+def test_a_job_has_parts_of_its_own_kinds_only(world: World, whole: str, part: str) -> None:
+    world.enqueue(whole)
+    claim = world.claim(world.worker(kinds=[whole]))
+    before = world.snapshot()
+    with pytest.raises(errors.BadField):
+        world.divide(claim, kind=part)
+    assert world.snapshot() == before
+
+
+def test_a_part_is_about_the_media_of_its_job(world: World) -> None:
+    own, named, other = world.add_media(), world.add_media(), world.add_media()
+    world.enqueue(media_id=own, args={"edit": {"overlay": {"media_id": named}}})
+    claim = world.claim()
+    before = world.snapshot()
+    with pytest.raises(errors.BadField):
+        parts = [Part(kind="noop", args={"of": [{"media_id": other}]})]
+        world.run(lambda tx: world.queue.divide(tx, claim, parts))
+    assert world.snapshot() == before
+    parts = [Part(kind="noop", args={"media_id": each}) for each in (own, named)]
+    assert world.run(lambda tx: world.queue.divide(tx, claim, parts)) == "blocked"
 
 
 # At the same moment

@@ -10,6 +10,7 @@ from rushes.jobs.job import ErrorClass, Outcome, State
 from rushes.jobs.lifecycle import (
     MAX_CLAIMS,
     Facts,
+    Loss,
     after_division,
     after_failure,
     after_loss,
@@ -94,15 +95,38 @@ def test_release_gives_the_attempt_back_within_the_limit_of_claims(
     ],
 )
 def test_loss(facts: Facts, state: State, code: str | None) -> None:
-    next = after_loss(facts, stalled=False)
+    next = after_loss(facts, Loss())
     assert (next.state, next.error_code, next.outcome) == (state, code, Outcome.LOST)
-    assert next.attempt == facts.attempt
+    assert (next.attempt, next.delay_ms) == (facts.attempt, 0)
     assert next.losses == facts.losses + (0 if state is State.CANCELED else 1)
 
 
 def test_a_passed_deadline_is_told_apart_from_a_lost_worker() -> None:
-    next = after_loss(job(1), stalled=True)
+    next = after_loss(job(1, losses=1), Loss(stalled=True))
     assert (next.outcome, next.error_code) == (Outcome.STALLED, "deadline_passed")
+    assert next.losses == 0
+
+
+@pytest.mark.parametrize("loss", [Loss(got_on=True), Loss(silent=False)])
+def test_poison_is_only_what_took_its_worker_down_and_never_got_on(loss: Loss) -> None:
+    next = after_loss(job(3, losses=2, max_attempts=9), loss)
+    assert (next.state, next.attempt, next.losses) == (State.QUEUED, 3, 0)
+    assert after_loss(job(3), loss).error_code == "attempts_exhausted"
+
+
+@pytest.mark.parametrize(
+    ("loss", "code"),
+    [
+        (Loss(outage=True), "server_away"),
+        (Loss(unheard_of=True, silent=False), "reply_lost"),
+    ],
+)
+def test_an_outage_or_a_lost_reply_is_not_charged_to_the_job(loss: Loss, code: str) -> None:
+    next = after_loss(job(3, losses=2), loss)
+    assert (next.state, next.outcome, next.error_code) == (State.QUEUED, Outcome.RELEASED, code)
+    assert (next.attempt, next.losses, next.delay_ms) == (2, 2, 0)
+    assert after_loss(job(1, claims=MAX_CLAIMS), loss).state is State.FAILED
+    assert after_loss(job(1, cancel=True), loss).state is State.CANCELED
 
 
 @given(n=st.integers(0, 200), share=st.floats(0, 1))
@@ -127,7 +151,8 @@ def test_whatever_happens_a_queued_job_can_be_claimed_again(
     attempt: int, max_attempts: int, claims: int, losses: int
 ) -> None:
     facts = job(min(attempt, max_attempts), max_attempts=max_attempts, claims=claims, losses=losses)
-    endings = [after_loss(facts, stalled=False), after_release(facts)]
+    endings = [after_loss(facts, Loss()), after_loss(facts, Loss(outage=True))]
+    endings.append(after_release(facts))
     endings += [after_failure(facts, error, "boom") for error in ErrorClass]
     for next in endings:
         if next.state is State.QUEUED:

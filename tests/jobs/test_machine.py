@@ -71,6 +71,7 @@ COVERED = {
     "poison",
     "too many claims",
     "a grace",
+    "an outage is excused",
     "progress went back",
     "a retry",
 }
@@ -129,6 +130,8 @@ class Modeled:
     losses: int = 0
     claim: str | None = None
     lease: int = 0
+    last_word: int = 0
+    got_on: bool = False
     deadline: int = 0
     flagged: bool = False
     progress: float = 0.0
@@ -183,6 +186,7 @@ class Model:
     now: int = EPOCH
     beat_at: int = EPOCH
     grace_until: int = 0
+    away_since: int = 0
     jobs: dict[str, Modeled] = field(default_factory=dict)
     tries: dict[str, Try] = field(default_factory=dict)
     media: dict[str, str | None] = field(default_factory=dict)
@@ -272,6 +276,7 @@ class Model:
         job.attempt += 1
         job.claims += 1
         job.lease = self.now + LEASE_MS
+        job.last_word, job.got_on = self.now, False
         timeout = job.new.timeout_seconds
         job.deadline = self.now + (TIMEOUT_MS if timeout is None else int(timeout * 1000))
         job.progress = job.progress if job.was_divided else 0.0
@@ -288,6 +293,7 @@ class Model:
             self.seen["a claim is refused"] += 1
             return Beat(False)
         job.lease = self.now + LEASE_MS
+        job.last_word = self.now
         return Beat(True, job.flagged)
 
     def complete(self, claim_id: str) -> State | type[errors.RushesError]:
@@ -367,7 +373,7 @@ class Model:
 
     def tick(self) -> dict[str, State]:
         if self.now - self.beat_at > LEASE_MS // 2:
-            self.grace_until = self.now + LEASE_MS
+            self.grace_until, self.away_since = self.now + LEASE_MS, self.beat_at
             self.seen["a grace"] += 1
         self.beat_at = self.now
         if self.now < self.grace_until:
@@ -389,12 +395,17 @@ class Model:
         outcome = Outcome.STALLED if job.deadline <= self.now else Outcome.LOST
         if job.flagged:
             return self._cancel_held(its, outcome)
-        losses = job.losses + 1
+        if outcome is Outcome.LOST and job.last_word <= self.away_since + LEASE_MS // 2:
+            self.seen["an outage is excused"] += 1
+            job.attempt -= 1
+            return self._again(its, Outcome.RELEASED, 0, losses=job.losses)
+        # In this world a worker whose lease runs out is never heard of again.
+        losses = 0 if job.got_on or outcome is Outcome.STALLED else job.losses + 1
         poison = losses >= MAX_LOSSES
         if poison or job.attempt >= job.max_attempts or job.claims >= MAX_CLAIMS:
             self.seen["poison"] += poison
             return self._close(its, outcome, State.FAILED, losses=losses)
-        job.run_at = self.now + backoff_ms(job.attempt)
+        job.run_at = self.now
         return self._close(its, outcome, State.QUEUED, losses=losses)
 
     # How attempts end
@@ -410,12 +421,12 @@ class Model:
         its.job.attempt -= 1
         return self._again(its, outcome, delay_ms)
 
-    def _again(self, its: Try, outcome: Outcome, delay_ms: int) -> State:
+    def _again(self, its: Try, outcome: Outcome, delay_ms: int, *, losses: int = 0) -> State:
         if its.job.claims >= MAX_CLAIMS:
             self.seen["too many claims"] += 1
-            return self._close(its, outcome, State.FAILED)
+            return self._close(its, outcome, State.FAILED, losses=losses)
         its.job.run_at = self.now + delay_ms
-        return self._close(its, outcome, State.QUEUED)
+        return self._close(its, outcome, State.QUEUED, losses=losses)
 
     def _cancel_held(self, its: Try, outcome: Outcome) -> State:
         return self._close(its, outcome, State.CANCELED, losses=its.job.losses)
@@ -622,6 +633,7 @@ class Machine(RuleBasedStateMachine):
                 assert answer == self.model.renew(id)
                 if answer.held:
                     self.model.tries[id].job.checkpoint = {"by": id}
+                    self.model.tries[id].job.got_on = True
             case "complete":
                 answer = answer_of(lambda: self.world.complete(claim, {"by": id}))
                 assert answer is self.model.complete(id)
@@ -649,6 +661,7 @@ class Machine(RuleBasedStateMachine):
         if answer.held:
             job = self.model.jobs[claim.job_id]
             self.model.seen["progress went back"] += value < job.progress
+            job.got_on |= value > job.progress
             job.progress = max(job.progress, value)
 
     def _forge(self, claim: Claim) -> None:

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from rushes import errors, events
+from rushes import errors, events, insight
 from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs import read_store
-from rushes.jobs.job import ErrorClass, NewJob, Outcome, State
+from rushes.jobs.job import ErrorClass, NewJob, Outcome, Priority, State
 from rushes.jobs.policy import Policy
-from rushes.media import library
+from rushes.jobs.queue import Claimant
+from rushes.media import library, trash_store
 from rushes.media import store as media_store
 from rushes.protocol import Claim
 from world import EPOCH, World
@@ -324,6 +325,50 @@ def test_fair_policy_shares_a_batch(world: World) -> None:
     assert sorted(users) == ["ann", "ann", "bob", "bob"]
 
 
+def test_a_number_per_user_leaves_room_for_the_others(world: World) -> None:
+    for user in ("ann", "ann", "ann", "bob"):
+        world.enqueue(user_id=user)
+    world.enqueue("other", user_id="ann")
+    worker = replace(world.worker(kinds=["noop", "other"]), most_per_user=1)
+    taken = world.claim_all(worker, limit=9)
+    assert sorted((each.user_id, each.kind) for each in taken) == [
+        ("ann", "noop"),
+        ("ann", "other"),
+        ("bob", "noop"),
+    ]
+    assert world.claim_all(worker) == []
+    of_ann = next(each for each in taken if (each.user_id, each.kind) == ("ann", "noop"))
+    world.complete(of_ann.claim)
+    assert [each.user_id for each in world.claim_all(worker, limit=9)] == ["ann"]
+    world.check()
+
+
+def test_a_number_per_user_counts_what_others_hold(world: World) -> None:
+    for _ in range(4):
+        world.enqueue(user_id="ann")
+    assert world.claim_all(limit=2)
+    assert world.claim_all(replace(world.worker(), most_per_user=2)) == []
+    assert len(world.claim_all(replace(world.worker(), most_per_user=3), limit=9)) == 1
+
+
+def test_whoever_keeps_to_a_number_per_user_gives_users_turns(world: World) -> None:
+    for user in ("ann", "ann", "ann", "bob", "bob"):
+        world.enqueue(user_id=user)
+        world.advance(1)
+    worker = replace(world.worker(), most_per_user=9)
+    users = [world.claim_all(worker)[0].user_id for _ in range(5)]
+    assert users == ["ann", "bob", "ann", "bob", "ann"]
+
+
+@pytest.mark.parametrize("most_per_user", [None, 1])
+def test_a_worker_may_be_for_urgent_jobs_only(world: World, most_per_user: int | None) -> None:
+    world.enqueue(user_id="ann")
+    urgent = world.enqueue(user_id="bob", priority="high")
+    worker = replace(world.worker(), lowest_priority=Priority.HIGH, most_per_user=most_per_user)
+    assert [each.job_id for each in world.claim_all(worker, limit=9)] == [urgent]
+    assert world.claim_all(worker) == []
+
+
 def test_jobs_of_a_deleted_media_are_not_claimed_nor_completed(world: World) -> None:
     media_id = world.add_media()
     running, waiting = world.enqueue(media_id=media_id), world.enqueue(media_id=media_id)
@@ -346,7 +391,7 @@ def test_a_tombstone_alone_keeps_a_job_from_being_claimed_or_completed(world: Wo
     world.enqueue(media_id=media_id)
     claim = world.claim()
     world.enqueue(media_id=media_id)
-    world.run(lambda tx: media_store.mark_deleted(tx, media_id))
+    world.run(lambda tx: trash_store.put(tx, [media_id]))
     assert world.claim_all() == []
     with pytest.raises(errors.Conflict):
         world.complete(claim)
@@ -681,11 +726,190 @@ def test_a_lost_job_runs_again_within_lease_and_sweep(world: World) -> None:
 def test_three_losses_in_a_row_are_poison_whatever_attempts_are_left(world: World) -> None:
     job_id = world.enqueue(max_attempts=9)
     for _ in range(3):
-        world.claim()
+        world.heartbeat(world.claim())
         world.live(130)
         world.advance(3_600)
     job = world.job(job_id)
     assert (job.state, job.error_code) == (State.FAILED, "poison")
+    world.check()
+
+
+@pytest.mark.parametrize("sign", ["progress", "checkpoint", "passage"])
+def test_a_job_that_gets_on_is_no_poison_however_many_workers_it_loses(
+    world: World, sign: str
+) -> None:
+    """As on machines that are taken away at any moment."""
+    job_id = world.enqueue(max_attempts=5)
+    for number in range(4):
+        claim = world.claim()
+        if sign == "passage":
+            world.put_passage(claim, number)
+        elif sign == "progress":
+            world.progress(claim, 0.1)
+        else:
+            world.progress(claim, 0, checkpoint={"at": number})
+        assert world.live(70) == {job_id: State.QUEUED}
+    assert world.job(job_id).losses == 0
+    world.claim()
+    world.live(70)
+    assert world.job(job_id).error_code == "attempts_exhausted"
+    world.check()
+
+
+def test_a_job_that_hangs_while_its_worker_lives_on_is_no_poison(world: World) -> None:
+    job_id = world.enqueue(max_attempts=5)
+    for _ in range(4):
+        worker = world.worker()
+        world.heartbeat(world.claim(worker))
+        for _ in range(7):
+            world.live(10)
+            world.hear(worker)
+        assert world.state(job_id) is State.QUEUED
+    assert (world.job(job_id).attempt, world.job(job_id).losses) == (4, 0)
+
+
+def test_a_claim_that_its_worker_never_heard_of_is_not_charged_to_the_job(world: World) -> None:
+    """Its answer was lost: the worker speaks on, and never of this job."""
+    job_id = world.enqueue()
+    for _ in range(5):
+        worker = world.worker()
+        world.claim(worker)
+        for _ in range(6):
+            world.live(10)
+            world.hear(worker)
+        world.live(10)
+        job = world.job(job_id)
+        assert (job.state, job.attempt, job.error_code) == (State.QUEUED, 0, "reply_lost")
+    assert outcomes(world, job_id) == [Outcome.RELEASED] * 5
+    world.check()
+
+
+def test_an_outage_is_not_charged_to_the_job(world: World) -> None:
+    job_id = world.enqueue()
+    for _ in range(5):
+        world.heartbeat(world.claim())
+        world.live(20)
+        world.advance(600)
+        assert world.live(80) == {job_id: State.QUEUED}
+        job = world.job(job_id)
+        assert (job.attempt, job.losses, job.error_code) == (0, 0, "server_away")
+    world.check()
+
+
+def test_what_is_lost_after_an_outage_counts_again(world: World) -> None:
+    job_id = world.enqueue()
+    world.advance(600)
+    world.live(10)
+    world.claim()
+    world.live(130)
+    job = world.job(job_id)
+    assert (job.attempt, job.losses, job.error_code) == (1, 1, "worker_lost")
+
+
+def test_a_lost_job_may_be_claimed_the_moment_it_is_swept(world: World) -> None:
+    job_id = world.enqueue()
+    for number in (1, 2, 3):
+        claim = world.claim()
+        assert claim.job_id == job_id
+        world.progress(claim, 0.1 * number)
+        world.live(60)
+
+
+def test_a_worker_that_is_heard_of_again_was_not_taken_down_by_the_job(world: World) -> None:
+    """It was out of reach for longer than its lease; three times are no poison."""
+    job_id = world.enqueue(max_attempts=9)
+    for _ in range(4):
+        worker = world.worker()
+        world.heartbeat(world.claim(worker))
+        assert world.live(70) == {job_id: State.QUEUED}
+        world.hear(worker)
+    assert world.job(job_id).losses == 1
+
+
+# Requests and processes
+
+
+def claimed_by_request(world: World, worker: Claimant, request: str, limit: int = 1) -> list[Claim]:
+    taken = world.run(lambda tx: world.queue.claim(tx, worker, limit, request))
+    return [each.claim for each in taken]
+
+
+def claimed_again(world: World, worker: Claimant, request: str) -> list[Claim]:
+    taken = world.run(lambda tx: world.queue.claim_again(tx, worker.id, request))
+    return [each.claim for each in taken]
+
+
+def free_unheard_of(
+    world: World, worker: Claimant, answered: list[str], held: list[Claim]
+) -> dict[str, State]:
+    return world.run(lambda tx: world.queue.free_unheard_of(tx, worker.id, answered, held))
+
+
+def test_a_repeated_request_is_answered_with_the_same_jobs_while_they_are_held(
+    world: World,
+) -> None:
+    for _ in range(4):
+        world.enqueue()
+    worker, other = world.worker(), world.worker()
+    first, second = claimed_by_request(world, worker, "req_1", 2)
+    world.pass_time(50)
+    assert claimed_again(world, worker, "req_1") == [first, second]
+    world.pass_time(50)
+    assert world.heartbeat(first).held
+    world.complete(first)
+    assert claimed_again(world, worker, "req_1") == [second]
+    assert claimed_again(world, worker, "req_2") == []
+    assert claimed_again(world, other, "req_1") == []
+    world.live(70)
+    assert claimed_again(world, worker, "req_1") == []
+    world.check()
+
+
+def test_what_a_worker_got_no_answer_for_is_freed_and_the_attempt_given_back(world: World) -> None:
+    for _ in range(3):
+        world.enqueue()
+    worker, other = world.worker(), world.worker()
+    kept, lost = claimed_by_request(world, worker, "req_1", 2)
+    [foreign] = claimed_by_request(world, other, "req_1")
+    assert free_unheard_of(world, worker, ["req_1"], [kept]) == {lost.job_id: State.QUEUED}
+    job = world.job(lost.job_id)
+    assert (job.attempt, job.losses, job.error_code) == (0, 0, "reply_lost")
+    assert outcomes(world, lost.job_id) == [Outcome.RELEASED]
+    assert world.heartbeat(kept).held
+    assert world.heartbeat(foreign).held
+    assert not world.heartbeat(lost).held
+    assert free_unheard_of(world, worker, ["req_1"], [kept]) == {}
+    world.check()
+
+
+def test_a_heartbeat_that_is_late_frees_nothing_that_was_claimed_after_it(world: World) -> None:
+    """It was written when only the first answer was there, and arrives when the second job runs."""
+    world.enqueue()
+    world.enqueue()
+    worker = world.worker()
+    [first] = claimed_by_request(world, worker, "req_1")
+    [second] = claimed_by_request(world, worker, "req_2")
+    assert free_unheard_of(world, worker, ["req_1"], [first]) == {}
+    assert world.heartbeat(second).held
+
+
+def test_a_new_process_of_a_worker_frees_what_the_old_one_held(world: World) -> None:
+    for _ in range(3):
+        world.enqueue()
+    worker, other = world.worker(), world.worker()
+    old, new = replace(worker, boot_id="boot_1"), replace(worker, boot_id="boot_2")
+    [plain] = claimed_by_request(world, worker, "req_1")
+    [begun] = claimed_by_request(world, old, "req_2")
+    [foreign] = claimed_by_request(world, other, "req_3")
+    moved = world.run(lambda tx: world.queue.bury_other_boots(tx, worker.id, "boot_2"))
+    assert moved == {plain.job_id: State.QUEUED, begun.job_id: State.QUEUED}
+    job = world.job(begun.job_id)
+    assert (job.attempt, job.losses, job.run_at) == (1, 1, world.clock.at)
+    [again] = claimed_by_request(world, new, "req_4")
+    assert world.run(lambda tx: world.queue.bury_other_boots(tx, worker.id, "boot_2")) == {}
+    assert world.heartbeat(again).held
+    assert world.heartbeat(foreign).held
+    assert not world.heartbeat(begun).held
     world.check()
 
 
@@ -812,7 +1036,38 @@ def test_a_worker_registered_and_never_seen_disturbs_nothing(world: World) -> No
         ghost = fleet.get(tx, "wrk_ghost")
     assert ghost is not None
     assert ghost.status(world.clock.at, 300_000) == "active"
+    assert ghost.status(world.clock.at + 300_000, 300_000) == "offline"
     world.check()
+
+
+def test_a_worker_whose_lease_was_lost_is_not_there_until_it_is_heard_of_again(
+    world: World,
+) -> None:
+    def status(worker: Claimant) -> str:
+        with world.db.read() as tx:
+            found = fleet.get(tx, worker.id)
+        assert found is not None
+        return found.status(world.clock.at, 300_000)
+
+    dead, hung, idle = world.worker(), world.worker(), world.worker()
+    world.enqueue()
+    world.enqueue()
+    world.claim(dead)
+    world.heartbeat(world.claim(hung))
+    world.live(50)
+    world.hear(hung)
+    assert (status(dead), status(hung), status(idle)) == ("busy", "busy", "idle")
+    world.live(20)
+    assert (status(dead), status(hung), status(idle)) == ("offline", "idle", "idle")
+    with world.db.read() as tx:
+        online = [
+            each.id
+            for each in fleet.all_workers(tx)
+            if insight.is_online(each, world.clock.at, 300_000)
+        ]
+    assert sorted(online) == sorted([hung.id, idle.id])
+    world.hear(dead)
+    assert status(dead) == "idle"
 
 
 # Publication

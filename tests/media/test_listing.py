@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from rushes.db.database import Tx
+import plans
 from rushes.folding import folded
 from rushes.media import list_store, media
 from rushes.media import store as media_store
@@ -57,34 +55,34 @@ def test_pages_together_are_the_whole_list_in_order(
 
 @pytest.mark.parametrize("sort", Sort)
 @pytest.mark.parametrize("owner", [None, "u1"])
+@pytest.mark.parametrize("figures", [True, False], ids=["analyzed", "new"])
 def test_a_page_walks_an_index(
-    full: World, monkeypatch: pytest.MonkeyPatch, sort: Sort, owner: str | None
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    sort: Sort,
+    owner: str | None,
+    figures: bool,
 ) -> None:
     wanted = Wanted(user_id=owner)
-    with full.db.read() as tx:
+    with world.db.begin() as tx:
+        tx.all(MANY)
+        if figures:
+            tx.all("ANALYZE")
+    with world.db.read() as tx:
         [first] = list_store.list_media(tx, wanted, sort=sort, limit=1)
-    plans: list[str] = []
-    execute = Tx._execute
-    sqlite = full.db.dialect.name == "sqlite"
-
-    def explain(tx: Tx, sql: str, params: dict[str, Any]) -> Any:
-        rows = execute(tx, f"EXPLAIN {'QUERY PLAN ' if sqlite else ''}{sql}", dict(params))
-        plans.append("\n".join(str(row["detail" if sqlite else "QUERY PLAN"]) for row in rows))
-        return execute(tx, sql, params)
-
-    monkeypatch.setattr(Tx, "_execute", explain)
+    found = plans.collect(world, monkeypatch, lambda sql: True, plans.SORTING)
     for after in (None, media.place(first, sort)):
-        with full.db.read() as tx:
+        with world.db.read() as tx:
             list_store.list_media(tx, wanted, sort=sort, after=after, limit=100)
     monkeypatch.undo()
-    for plan in plans:
+    for _, plan in found:
         assert "Seq Scan on media" not in plan
         # Looking for a media's newest transcription sorts its few jobs.
         assert "Sort Key: media" not in plan, plan
         assert "Sort Key: (" not in plan, plan
         assert "TEMP B-TREE FOR ORDER BY" not in plan.partition("CORRELATED")[0], plan
         assert not [line for line in plan.splitlines() if line == "SCAN media"], plan
-    assert "SEARCH media" in plans[1] or "Index Cond" in plans[1]
+    assert "SEARCH media" in found[1][1] or "Index Cond" in found[1][1]
 
 
 def test_what_has_no_length_yet_comes_last(world: World) -> None:

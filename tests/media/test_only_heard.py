@@ -41,7 +41,8 @@ def test_what_failed_says_why_and_can_be_tried_again(world: World) -> None:
     world.fail(claim, ErrorClass.PERMANENT)
     assert statuses(world, media_id) == ("failed", "failed")
     with world.db.read() as tx:
-        assert playback_store.failures(tx, [media_id]) == {media_id: "boom"}
+        failure = playback_store.failures(tx, [media_id])[media_id, True]
+    assert failure.reason == "boom"
     world.retry(claim.job_id)
     assert statuses(world, media_id) == ("pending", "pending")
 

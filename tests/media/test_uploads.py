@@ -16,8 +16,9 @@ import pytest
 
 from rushes import errors
 from rushes.accounts import access
+from rushes.db.database import Tx
 from rushes.media import intake as intakes
-from rushes.media import library, storage, upload, uploads
+from rushes.media import library, storage, trash, upload, uploads
 from rushes.media import store as media_store
 from rushes.media.intake import Intake, Writer
 from rushes.media.media import Media
@@ -510,6 +511,34 @@ def test_twenty_at_once_cannot_exceed_a_quota_together(world: World, files: Stor
         assert media_store.used_bytes(tx, ada) == 5 * MIB
 
 
+def test_what_was_made_of_a_source_counts_towards_the_quota(world: World, files: Storage) -> None:
+    desk = Desk(world, files, quota_bytes=1000)
+    media_id = world.add_media(user_id="ada")
+    versions = {"current": 500, "retired": 300}
+
+    def make(tx: Tx) -> None:
+        for state, size_bytes in versions.items():
+            tx.all(
+                "INSERT INTO versions (id, media_id, job_id, claim_id, state, size_bytes,"
+                " created_at) VALUES (:id, :media_id, :id, :id, :state, :size_bytes, {now})",
+                id=f"ver_{state}",
+                media_id=media_id,
+                state=state,
+                size_bytes=size_bytes,
+            )
+
+    world.run(make)
+    desk.create(400, "ada")
+    with pytest.raises(errors.TooLarge):
+        desk.create(200, "ada")
+    # It takes room until it is gone for good.
+    world.run(lambda tx: tx.all("UPDATE media SET deleted_at = {now}"))
+    with pytest.raises(errors.TooLarge):
+        desk.create(200, "ada")
+    world.run(lambda tx: tx.all("UPDATE media SET purge_started_at = {now}"))
+    desk.create(200, "ada")
+
+
 def test_a_quota_of_ones_own_goes_before_the_common_one(world: World, files: Storage) -> None:
     desk = Desk(world, files, quota_bytes=100)
     world.run(access.ensure_admin)
@@ -532,7 +561,12 @@ def test_a_quota_counts_what_has_become_media_and_forgets_what_was_ended(
         desk.create(1)
     desk.intake.terminate(id, ADA)
     desk.create(400)
-    world.run(lambda tx: library.delete(tx, world.queue, str(finished.media_id)))
+    deleted = str(finished.media_id)
+    world.run(lambda tx: library.delete(tx, world.queue, deleted))
+    # What is in the trash can come back, so it still counts.
+    with pytest.raises(errors.TooLarge):
+        desk.create(1)
+    world.run(lambda tx: trash.give_up(tx, [deleted]))
     desk.create(600)
 
 

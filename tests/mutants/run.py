@@ -118,7 +118,7 @@ def _apply(mutant: Mutant, path: Path) -> None:
 def _services() -> Iterator[None]:
     """One server for all runs; each run makes its own databases there."""
     with tempfile.TemporaryDirectory(prefix="rushes-mutants-", ignore_cleanup_errors=True) as path:
-        postgres = services.Postgres.start(Path(path))
+        postgres = services.Postgres.start(Path(path), vacuums=False)
         redis = services.Redis.start(Path(path))
         os.environ["RUSHES_TEST_POSTGRES"] = postgres.url("")
         os.environ["RUSHES_TEST_REDIS"] = redis.url

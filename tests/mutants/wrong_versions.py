@@ -162,6 +162,77 @@ MUTANTS: list[Mutant] = [
     ),
     ("poison_one_too_late", LIFE, "losses >= MAX_LOSSES", "losses > MAX_LOSSES"),
     (
+        "poison_though_it_got_on",
+        LIFE,
+        "if loss.got_on or loss.stalled or not loss.silent:",
+        "if loss.stalled or not loss.silent:",
+    ),
+    (
+        "poison_though_the_worker_lives",
+        LIFE,
+        "or loss.stalled or not loss.silent:",
+        "or loss.stalled:",
+    ),
+    ("outage_is_charged", LIFE, "and (loss.outage or loss.unheard_of)", "and loss.unheard_of"),
+    ("lost_reply_is_charged", LIFE, "and (loss.outage or loss.unheard_of)", "and loss.outage"),
+    ("survivors_are_forgotten", LIFE, "1 if loss.survived else job.losses + 1", "job.losses + 1"),
+    (
+        "hung_worker_is_offline",
+        QUEUE,
+        'for row in rows if row["silent"] and row["id"] in changed',
+        'for row in rows if row["id"] in changed',
+    ),
+    # Requests and processes
+    (
+        "late_heartbeat_frees_what_came_after_it",
+        STORE,
+        " AND claimed_by = :worker_id AND claim_request IN (SELECT value FROM {each::requests})",
+        " AND claimed_by = :worker_id AND coalesce(:requests, '') <> ''",
+    ),
+    (
+        "heartbeat_frees_what_it_lists",
+        STORE,
+        " AND claim_id NOT IN (SELECT value FROM {each::held})",
+        " AND coalesce(:held, '') <> ''",
+    ),
+    (
+        "heartbeat_frees_what_is_anothers",
+        STORE,
+        " AND claimed_by = :worker_id AND claim_request IN",
+        " AND coalesce(:worker_id, '') <> '' AND claim_request IN",
+    ),
+    (
+        "request_of_another_is_answered",
+        STORE,
+        "claimed_by = :worker_id AND claim_request = :request_id AND ",
+        "coalesce(:worker_id, '') <> '' AND claim_request = :request_id AND ",
+    ),
+    (
+        "new_process_frees_its_own",
+        STORE,
+        " AND coalesce(claim_boot, '') <> :boot_id",
+        " AND coalesce(:boot_id, '') <> ''",
+    ),
+    (
+        "answer_told_before_its_jobs_are_held",
+        LOOP,
+        '        request = self._asking = self._asking or ids.new("req")\n',
+        '        request = self._asking = self._asking or ids.new("req")\n'
+        "        self._answered_requests.append(request)\n",
+    ),
+    (
+        "request_is_never_repeated",
+        LOOP,
+        "self._asking or ids.new",
+        "ids.new",
+    ),
+    (
+        "outages_excuse_for_ever",
+        STORE,
+        "WHERE away_since + :lease_ms / 2 >= {LAST_WORD}",
+        "WHERE away_since > 0 AND :lease_ms > 0",
+    ),
+    (
         "losses_never_reset",
         LIFE,
         "        losses=0,\n        error_code=code,\n    )\n\n\ndef _canceled",
@@ -256,6 +327,12 @@ MUTANTS: list[Mutant] = [
         "FROM pauses WHERE kind = :kind AND false)",
     ),
     (
+        "disabled_users_jobs_run",
+        STORE,
+        "\n            AND users.disabled_at IS NOT NULL)",
+        "\n            AND users.disabled_at < 0)",
+    ),
+    (
         "priority_ignored",
         "jobs/policy.py",
         "key=lambda s: (s.priority, s.queued_at, s.head_id)",
@@ -272,6 +349,26 @@ MUTANTS: list[Mutant] = [
         QUEUE,
         "            store.take_turn(tx, strand.user_id)\n",
         "            pass\n",
+    ),
+    (
+        "any_number_per_user",
+        STORE,
+        "HAVING count(*) >= :most_per_user",
+        "HAVING count(*) > 1000 * :most_per_user",
+    ),
+    (
+        "number_per_user_of_all_kinds",
+        STORE,
+        "SELECT user_id, kind FROM jobs\n    WHERE state = 'processing' GROUP BY kind, user_id",
+        "SELECT user_id, 'noop' FROM jobs\n    WHERE state = 'processing' GROUP BY user_id",
+    ),
+    (
+        "lowest_priority_ignored",
+        STORE,
+        "\n        AND priority <= :lowest_priority",
+        "\n        AND priority <= 9 * :lowest_priority",
+        "first.priority <= :lowest_priority",
+        "first.priority <= 9 * :lowest_priority",
     ),
     ("no_courtesy", QUEUE, "return self.terms.prefer_wait_ms if better else 0", "return 0"),
     (
@@ -352,6 +449,18 @@ MUTANTS: list[Mutant] = [
         STORE,
         " AND jobs.divided_at IS NULL\n",
         "\n",
+    ),
+    (
+        "parts_of_any_kind",
+        QUEUE,
+        "if not kinds.may_divide_into(job.kind, kind):",
+        "if not kind:",
+    ),
+    (
+        "parts_about_any_media",
+        QUEUE,
+        "known = {job.media_id, *jobs.media_in(job.args)}",
+        "known = set().union(*(jobs.media_in(part.args) for part in parts))",
     ),
     (
         "parts_are_divided_again",
@@ -438,6 +547,25 @@ MUTANTS: list[Mutant] = [
         "db/dialects.py",
         "return isinstance(error.__cause__, pg.DeadlockDetected | pg.SerializationFailure)",
         "return False",
+    ),
+    # The trash
+    (
+        "purge_before_its_time",
+        "media/purge_store.py",
+        "deleted_at <= {now} - :trash_ms)",
+        "deleted_at <= {now} + :trash_ms)",
+    ),
+    (
+        "restore_after_the_purge_began",
+        "media/trash_store.py",
+        '"deleted_at IS NOT NULL AND purge_started_at IS NULL"',
+        '"deleted_at IS NOT NULL"',
+    ),
+    (
+        "retry_takes_running_jobs",
+        QUEUE,
+        "is_stopping = old.cancel_requested_at is not None and dedupe_key is not None",
+        "is_stopping = True",
     ),
     # The worker
     ("no_self_fence", LOOP, "return late or self.context", "return self.context"),

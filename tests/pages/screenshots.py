@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from playwright.sync_api import Browser, Page, expect
 
+import ffmpegs
 import speech
 from chromium import launched
-from pages.conftest import sign_in_link
+from pages.conftest import sign_in_link, use_link
 from running import Running
-from rushes.tools import programs
 from web import library
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -142,7 +142,7 @@ def _film(path: Path, picture: str, seconds: int) -> Path:
 
 
 def _run(*arguments: str) -> None:
-    subprocess.run([programs.ffmpeg(), "-v", "error", "-y", *arguments], check=True, timeout=120)
+    subprocess.run([ffmpegs.known(), "-v", "error", "-y", *arguments], check=True, timeout=120)
 
 
 def _upload(server: Running, path: Path, title: str, **wishes: str) -> str:
@@ -196,7 +196,7 @@ def _take(browser: Browser, server: Running, shots: list[Shot], chosen: Any) -> 
         )
         context.add_init_script("localStorage.setItem('rushes.welcomed', '1')")
         page = context.new_page()
-        page.goto(sign_in_link(server))
+        use_link(page, server, sign_in_link(server))
         for shot in shots:
             if chosen.only not in shot.name:
                 continue

@@ -110,6 +110,36 @@ def test_what_happens_is_seen_as_it_happens(server: Running, visit: Visit) -> No
         expect(page.locator("a.title")).to_have_count(1)
 
 
+def test_what_is_wrong_with_a_recording_is_said_once(server: Running, visit: Visit) -> None:
+    reason = "the file is damaged: its streams cannot be read"
+    with server.client() as admin:
+        media_id = library.add(server, library.user_id(admin), "Torn")
+    for kind in ("transcribe", "transcode"):
+        held = library.claim(server, kind)
+        server.rushes.dispatch.fail(held, "permanent", "damaged", reason)
+    page = visit(server)
+    torn = card(page, "Torn")
+    expect(torn.get_by_text("The file is damaged")).to_have_count(1)
+    expect(torn.get_by_role("button", name=re.compile("Retry|again|encoded"))).to_have_count(0)
+    page.goto(f"{server.url}/watch/{media_id}")
+    expect(page.get_by_text(re.compile("the file is damaged", re.I))).to_have_count(1)
+    expect(page.get_by_role("heading", name="It could not be transcribed")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Try again|Retry"))).to_have_count(0)
+
+
+def test_the_length_is_known_before_there_is_anything_to_play(
+    server: Running, visit: Visit
+) -> None:
+    with server.client() as admin:
+        media_id = library.add(server, library.user_id(admin), "Long")
+    library.publish(server, media_id, {"master.m3u8": b"#EXTM3U\n"}, {"duration": 173.0})
+    page = visit(server, "/queue")
+    page.route("**/stream/**", lambda route: None)
+    page.goto(f"{server.url}/watch/{media_id}")
+    expect(page.locator(".time")).to_have_text("0:00 / 2:53")
+    page.unroute_all(behavior="ignoreErrors")
+
+
 def test_filters_and_orders_are_in_the_address(server: Running, visit: Visit) -> None:
     with server.client() as admin:
         owner = library.user_id(admin)
@@ -191,8 +221,15 @@ def test_many_are_chosen_deleted_and_taken_back(server: Running, visit: Visit) -
         expect(page.get_by_text("3 selected")).to_be_visible()
         expect(page.get_by_role("checkbox", checked=True)).to_have_count(3)
         page.get_by_role("button", name="Delete", exact=True).click()
-        expect(page.locator("a.title")).to_have_text(["Item 2", "Item 1", "Item 0"])
+        asked = page.get_by_role("dialog", name="Move 3 recordings to the trash?")
+        asked.get_by_role("button", name="Cancel").click()
+        expect(page.locator("a.title")).to_have_count(6)
+        page.get_by_role("button", name="Delete", exact=True).click()
+        asked.get_by_role("button", name="Move to trash").click()
+        for each in (page, other):
+            expect(each.locator("a.title")).to_have_text(["Item 2", "Item 1", "Item 0"])
         page.get_by_role("button", name="Undo").click()
+        expect(other.locator("a.title")).to_have_count(6)
         expect(page.locator("a.title")).to_have_count(6)
         assert len(admin.get("/media").json()["items"]) == 6
 
@@ -229,9 +266,6 @@ def test_many_are_chosen_deleted_and_taken_back(server: Running, visit: Visit) -
         page.get_by_role("menuitem", name="Copy link to share").click()
         expect(page.get_by_text("Link copied. Whoever has it can watch.")).to_be_visible()
         assert admin.get("/media?q=better").json()["items"][0]["share_url"]
-        # Whoever leaves has had the moment to think better of it.
-        page.close()
-        expect(other.locator("a.title")).to_have_count(5)
 
 
 def test_thousands_are_as_quick_as_a_few(server: Running, visit: Visit) -> None:

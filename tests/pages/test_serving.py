@@ -85,8 +85,7 @@ def test_a_page_heals_when_the_server_was_away(
 
 
 def test_an_unknown_address_says_so(server: Running, visit: Visit) -> None:
-    page = visit(server, "/")
-    page.evaluate("history.pushState(null, '', '/nowhere'); dispatchEvent(new Event('popstate'))")
+    page = visit(server, "/nowhere/at/all")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     page.get_by_role("link", name="To the library").click()
     expect(page).to_have_url(f"{server.url}/")

@@ -27,6 +27,7 @@ SECTIONS = {
     "profiles": "Profiles",
     "models": "Speech models",
     "users": "Users",
+    "security": "Security log",
     "health": "Storage and health",
     "server": "Server settings",
 }
@@ -186,6 +187,24 @@ def test_a_token_is_shown_once_and_works_until_it_is_revoked(server: Running, vi
         answer(page, "Revoke")
         expect(page.get_by_role("heading", name="No tokens yet")).to_be_visible()
         assert script.get("/media").status_code == 401
+
+
+def test_the_security_log_tells_who_what_and_from_where(server: Running, visit: Visit) -> None:
+    with server.client() as admin, server.client(None) as thief:
+        admin.post("/users", json={"name": "ada", "password": PASSWORD})
+        for _ in range(55):
+            admin.post("/workers/invite", json={"name": MARKUP})
+        thief.headers["X-Forwarded-For"] = "203.0.113.7"
+        thief.post("/session", json={"name": "ada", "password": NEWER})
+    page = visit(server, "/settings/security")
+    failed = row(page, "Sign-in failed")
+    expect(failed).to_contain_text("ada")
+    expect(failed).to_contain_text("from 203.0.113.7")
+    expect(row(page, MARKUP).first).to_contain_text("Worker invited")
+    expect(row(page, "User added")).to_have_count(0)
+    page.get_by_role("button", name="Show more").click()
+    expect(row(page, "User added").first).to_contain_text("ada")
+    expect(page.get_by_role("button", name="Show more")).to_have_count(0)
 
 
 def test_a_user_is_added_limited_kept_out_and_let_in(server: Running, visit: Visit) -> None:

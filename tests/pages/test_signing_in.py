@@ -38,8 +38,9 @@ def quick_streams(monkeypatch: pytest.MonkeyPatch) -> None:
 def add_user(server: Running, name: str = "ada") -> str:
     with server.client() as admin:
         made = admin.post("/users", json={"name": name, "password": PASSWORD})
-    assert made.status_code == 201, made.text
-    return str(made.json()["signin_url"])
+        assert made.status_code == 201, made.text
+        assert made.json()["signin_url"] is None
+        return str(admin.post(f"/users/{made.json()['id']}/link").json()["signin_url"])
 
 
 def sign_in(page: Page, name: str = "ada", password: str = PASSWORD) -> None:
@@ -57,7 +58,12 @@ def test_the_link_the_server_prints_leads_to_a_password_and_the_library(
 ) -> None:
     printed = re.search(r"http\S+token=\S+", "\n".join(server.server.greeting()))
     assert printed
-    page = visit(server, "/", link=printed[0], welcomed=False)
+    page = visit(server, printed[0].removeprefix(server.url), link="", welcomed=False)
+    expect(page.get_by_text("This link signs you in, once.")).to_be_visible()
+    assert not barriers(page)
+    enter = page.get_by_role("button", name="Sign in")
+    expect(enter).to_be_focused()
+    enter.click()
     expect(page.get_by_role("heading", name="Welcome, admin")).to_be_visible()
     expect(page.get_by_text("1 of 2")).to_be_visible()
     assert not barriers(page)
@@ -138,6 +144,8 @@ def test_a_used_link_says_so_and_how_to_get_another(server: Running, visit: Visi
     first = visit(server, "/", link=link)
     expect(first.get_by_role("navigation", name="Main")).to_be_visible()
     late = visit(server, link.removeprefix(server.url), link="", phone=True)
+    assert not is_too_wide(late)
+    late.get_by_role("button", name="Sign in").click()
     expect(late.get_by_role("alert")).to_contain_text("This link does not work any more")
     command = late.get_by_label("Command that makes a new link")
     expect(command).to_have_value("rushes users link NAME")

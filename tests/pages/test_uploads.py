@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 
 from playwright.sync_api import CDPSession, Locator, Page, Request, expect
 
+import ffmpegs
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
 from running import Process, Running
-from rushes.tools import programs
 
 SLOW = 600_000
 lines: WeakKeyDictionary[Page, CDPSession] = WeakKeyDictionary()
@@ -22,7 +22,7 @@ lines: WeakKeyDictionary[Page, CDPSession] = WeakKeyDictionary()
 
 def film(path: Path, seconds: int = 2, size: str = "320x180") -> Path:
     argv = [
-        *(programs.ffmpeg(), "-v", "error", "-y", "-f", "lavfi"),
+        *(ffmpegs.known(), "-v", "error", "-y", "-f", "lavfi"),
         *("-i", f"testsrc2=s={size}:r=25:d={seconds}", "-f", "lavfi"),
         *("-i", f"sine=440:r=48000:d={seconds}"),
         *("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac"),

@@ -148,7 +148,7 @@ def test_what_is_going_on_is_told_as_it_happens(
     expect(bar).to_have_attribute("aria-valuenow", "75")
     server.rushes.dispatch.fail(held, "permanent", "corrupt", "the file is <b>damaged</b>")
     expect(page.get_by_role("heading", name="This could not be encoded")).to_be_visible()
-    expect(page.get_by_text("the file is <b>damaged</b>")).to_be_visible()
+    expect(page.get_by_text("The file is <b>damaged")).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("heading", name="Waiting to be encoded")).to_be_visible()
     _rename(server, page, media_id)

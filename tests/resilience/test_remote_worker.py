@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -16,7 +17,7 @@ from resilience.scene import Scene, audience, opened, worker, working
 from resilience.stage import until
 from running import Running
 from rushes import errors
-from rushes.protocol import Assignment, Claim, Pulse
+from rushes.protocol import Assignment, Claim, Pulse, Roll
 from rushes.worker import loop
 from rushes.worker.context import JobContext
 from rushes.worker.remote import Remote
@@ -70,6 +71,44 @@ def test_another_worker_finishes_what_a_killed_one_began(
     with worker(short.url, short.worker_key("heir")):
         scene.wait(job_id)
     scene.check(job_id, list(outcomes))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", range(3))
+def test_a_killed_workers_job_runs_again_within_a_lease_and_a_sweep(
+    serve: Callable[..., Running], start_worker: StartWorker, number: int
+) -> None:
+    """What the README says of 60 s and 10 s, with shorter ones. Measured on the server's clock."""
+    lease, sweep = 6.0, 2.0
+    server = serve(claim_duration=lease, heartbeat_interval=1.5, sweep_interval=sweep)
+    scene = Scene(server.rushes, server.url)
+    doomed = start_worker("doomed", server.url, server.worker_key("doomed"))
+    doomed.stage.arm("demo: 1 put")
+    job_id = scene.enqueue()
+    doomed.stage.wait("demo: 1 put")
+    with worker(server.url, server.worker_key("heir")):
+        doomed.kill()
+        killed_at = time.time()
+        scene.wait(job_id)
+    again = server.rushes.executions(job_id)[-1]
+    assert again["started_at"] / 1000 - killed_at <= lease + sweep + 1
+
+
+def test_a_worker_that_is_started_again_gives_up_what_it_held_at_once(
+    serve: Callable[..., Running], start_worker: StartWorker, hurried: None
+) -> None:
+    """Not when the lease is over, which is longer here than a test may take."""
+    server = serve(**LONG)
+    scene, key = Scene(server.rushes, server.url), server.worker_key("doomed")
+    doomed = start_worker("doomed", server.url, key)
+    doomed.stage.arm("demo: 1 put")
+    job_id = scene.enqueue()
+    doomed.stage.wait("demo: 1 put")
+    doomed.kill()
+    doomed.stage.release("demo: 1 put")
+    doomed.start()
+    scene.wait(job_id)
+    scene.check(job_id, ["lost", "succeeded"])
 
 
 # A worker sleeps too long
@@ -143,7 +182,7 @@ def tables(scene: Scene) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("answer", "outcomes"),
     [
-        (b'"claim_id"', LOST_ONCE),
+        (b'"claim_id"', DONE),
         (b"206 partial content", DONE),
         (b'"sha256"', DONE),
         (b'"held":true,"cancel"', DONE),
@@ -190,17 +229,19 @@ class Stumbling(Remote):
         super().__init__(url, key)
         self.claims = self.beats = 0
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
         self.claims += 1
         if self.claims == 1:
             raise KeyError("jobs")
-        return super().claim(limit, wait_seconds)
+        return super().claim(limit, wait_seconds, request_id)
 
-    def heartbeat(self, claims: Sequence[Claim]) -> Pulse:
+    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
         self.beats += 1
         if self.beats == 1:
             raise KeyError("claims")
-        return super().heartbeat(claims)
+        return super().heartbeat(claims, roll)
 
 
 def test_a_worker_goes_on_after_what_nobody_expected(short: Running) -> None:
@@ -223,10 +264,12 @@ def test_a_worker_outlives_a_server_that_is_away_for_long(
     scene, misses = Scene(short.rushes, short.url), iter(range(1100))
 
     class Away(Remote):
-        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        def claim(
+            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        ) -> list[Assignment]:
             for _ in misses:
                 raise errors.Unavailable("the server cannot be reached")
-            return super().claim(limit, wait_seconds)
+            return super().claim(limit, wait_seconds, request_id)
 
     with working(Away(short.url, short.worker_key())):
         job_id = scene.enqueue()
@@ -269,6 +312,22 @@ def test_a_remote_worker_works_on_while_the_server_restarts(
         server.start()
         scene.wait(job_id)
         scene.check(job_id, ["succeeded"])
+
+
+def test_a_server_on_postgres_that_is_started_again_frees_what_its_own_workers_held(
+    start_server: StartServer, postgres_url: str
+) -> None:
+    server = start_server(handlers="resilience.demo_handlers", database_url=postgres_url, **LONG)
+    with opened(server.settings) as rushes:
+        scene = Scene(rushes, server.url)
+        server.stage.arm("demo: 1 put")
+        job_id = scene.enqueue()
+        server.stage.wait("demo: 1 put")
+        server.kill()
+        server.stage.release("demo: 1 put")
+        server.start()
+        scene.wait(job_id)
+        scene.check(job_id, ["lost", "succeeded"])
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["a handler that listens", "a deaf handler"])

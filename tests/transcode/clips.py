@@ -8,10 +8,10 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rushes.tools import programs
+import ffmpegs
 
 FLASHES = (0.4, 2.2)
 SECONDS = 3
@@ -41,6 +41,12 @@ def picture(
     return ["-f", "lavfi", "-i", f"{graph},{more}" if more else graph]
 
 
+def kept(which: str, seconds: float) -> str:
+    """Frames that are not left out; those around a flash never are, nor the last."""
+    always = [f"lt(abs(t-{at}),0.15)" for at in (*FLASHES, seconds)]
+    return "select='" + "+".join([which, *always]) + "'"
+
+
 def beep(
     seconds: float = SECONDS, rate: int = 48000, tone: int = TONE, more: str = ""
 ) -> list[str]:
@@ -51,8 +57,9 @@ def beep(
 class Clips:
     """A folder of clips; several processes may share it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, recipes: Mapping[str, Recipe] | None = None) -> None:
         self.folder = folder
+        self._recipes = RECIPES if recipes is None else recipes
         folder.mkdir(parents=True, exist_ok=True)
 
     def __getitem__(self, name: str) -> Path:
@@ -61,12 +68,12 @@ class Clips:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
                 draft = path.with_name(f".new.{name}")
-                self._make(RECIPES[name](self), draft)
+                self._make(self._recipes[name](self), draft)
                 draft.rename(path)
         return path
 
     def _make(self, arguments: Arguments, path: Path) -> None:
-        argv = [programs.ffmpeg(), "-v", "error", "-nostdin", "-y", *arguments, str(path)]
+        argv = [ffmpegs.known(), "-v", "error", "-nostdin", "-y", *arguments, str(path)]
         subprocess.run(argv, check=True, timeout=120, env=ENVIRONMENT)
 
     def text(self, name: str, content: str) -> str:
@@ -104,6 +111,59 @@ def _described(clips: Clips) -> Arguments:
     ]
 
 
+WORDS = """1
+00:00:00,200 --> 00:00:00,900
+<i>Guten</i> Tag
+
+2
+00:00:01,500 --> 00:00:02,500
+<script>alert(1)</script> & <font color="red">{} --&gt; more</font>
+"""
+SCRIPT = """[Script Info]
+ScriptType: v4.00+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize
+Style: Default,Arial,20
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+Dialogue: 0,0:00:00.50,0:00:01.50,Default,,0,0,0,,{\\an8\\b1}Hello{\\b0}\\Nthere
+"""
+
+
+def subtitled(codecs: Sequence[str], after: str) -> Recipe:
+    """With words in German, and with a script in English that is the default."""
+
+    def arguments(clips: Clips) -> Arguments:
+        words = clips.text(".german.srt", WORDS)
+        script = clips.text(".english.ass", SCRIPT)
+        each = [word for n, codec in enumerate(codecs) for word in (f"-c:s:{n}", codec)]
+        return [
+            *("-i", str(clips["plain.mp4"]), "-i", words, "-i", script),
+            *("-map", "0", "-map", "1", "-map", "2", "-c", "copy", *each),
+            *("-metadata:s:s:0", "language=ger", "-metadata:s:s:1", "language=eng"),
+            *("-disposition:s:0", "forced", "-disposition:s:1", "default", *after.split()),
+        ]
+
+    return arguments
+
+
+def _with_pictures(clips: Clips) -> Arguments:
+    """Subtitles as a Blu-ray has them: nothing but an empty screen, twice."""
+    screen = bytes.fromhex("0140 00b4 10 0000 80 00 00 00".replace(" ", ""))
+    parts = [
+        b"PG" + (at * 90_000).to_bytes(4, "big") + bytes(4) + bytes([kind])
+        + len(data).to_bytes(2, "big") + data
+        for at in (0, 1)
+        for kind, data in ((0x16, screen), (0x80, b""))
+    ]  # fmt: skip
+    path = clips.folder / ".pictures.sup"
+    path.write_bytes(b"".join(parts))
+    return [
+        *("-i", str(clips["plain.mp4"]), "-f", "sup", "-i", str(path), "-map", "0", "-map", "1"),
+        *("-c", "copy", "-metadata:s:s:0", "language=fre"),
+    ]
+
+
 def _covered(codec: str) -> Recipe:
     after = "-map 0 -map 1 -c:v copy -disposition:v attached_pic -c:a"
     return lambda clips: [
@@ -131,6 +191,31 @@ RECIPES: dict[str, Recipe] = {
         picture(more="select='eq(n,0)+lt(mod(n+9,19),9)'"), beep(), "-fps_mode vfr -c:v libvpx",
         "-deadline realtime -cpu-used 8 -b:v 300k -c:a libopus",
     ),
+    # Pauses as in recordings of a screen: nothing is stored while nothing moves.
+    "pauses.mp4": recipe(
+        picture(seconds=9, rate="30", more=kept("lt(mod(t,2.5),0.7)+lt(random(3),0.05)", 9)),
+        beep(9), X264, "-g 250", AAC, "-fps_mode vfr",
+    ),
+    "pauses.mkv": recipe(
+        picture(seconds=9, rate="30", more=kept("eq(n,0)+gt(mod(t,3),1.9)", 9)), beep(9),
+        X264, AAC, "-fps_mode vfr",
+    ),
+    "dropped.webm": recipe(
+        picture(seconds=6, rate="30", more=kept("eq(n,0)+gt(random(5),0.25)", 6)), beep(6),
+        "-fps_mode vfr -c:v libvpx -deadline realtime -cpu-used 8 -b:v 300k -c:a libopus",
+    ),
+    # As browsers record: whenever there is a frame.
+    "jittery.webm": recipe(
+        picture(rate="30", more="select='eq(n,0)+gt(random(5),0.3)',settb=1/1000,"
+                "setpts='PTS+if(N,floor(random(2)*16))'"),
+        "-fps_mode passthrough -enc_time_base 1:1000",
+        "-c:v libvpx -deadline realtime -cpu-used 8 -b:v 300k",
+    ),
+    # Equal frames are left out.
+    "still.ogv": recipe(
+        picture(seconds=8, more=kept("lt(mod(t,3),0.5)+eq(mod(n,29),0)", 8)), beep(8),
+        "-fps_mode vfr -c:v libtheora -b:v 500k -c:a libvorbis",
+    ),
     "hdr10.mkv": recipe(
         picture(seconds=2, more=TEN_BIT), beep(2), "-c:v libx265 -preset ultrafast",
         "-x265-params log-level=error:hdr10=1", HDR, "smpte2084", AAC,
@@ -154,18 +239,47 @@ RECIPES: dict[str, Recipe] = {
     "tiny.mp4": recipe(picture("16x16"), beep(), X264, AAC),
     "wide.mp4": recipe(picture("960x32"), beep(), X264, AAC),
     "ntsc.mp4": recipe(picture(rate="30000/1001"), beep(), X264, AAC),
+    "ntsc.mkv": copied("ntsc.mp4"),
     "film.mkv": recipe(picture(rate="24000/1001"), beep(), X264, "-c:a ac3"),
     "fast.mp4": recipe(picture("160x90", "120", 2), beep(2), X264, AAC),
     "one-frame.mp4": recipe(picture(seconds=0.04), X264),
-    "one-frame-and-sound.mp4": recipe(picture(seconds=0.04), beep(), X264, AAC),
+    # A cover with a talk; a picture that freezes before the sound ends, and the other way round.
+    "cover-and-talk.mp4": recipe(picture(rate="1", seconds=1), beep(6), X264, AAC, "-bf 0"),
+    "short-picture.mp4": recipe(picture(), beep(6.5), X264, AAC),
+    "short-picture.mkv": recipe(
+        picture(rate="30000/1001"), beep(6.5), "-c:v libvpx -deadline realtime -cpu-used 8",
+        "-b:v 300k -c:a libopus",
+    ),
+    "short-sound.mp4": recipe(picture(seconds=6), beep(2.5), X264, AAC),
     "sparse.mp4": recipe(picture("160x90", "1/5", 20), X264),
     "one-key.mp4": recipe(picture(), beep(), X264, "-g 9999 -sc_threshold 40", AAC),
+    # Key frames that others are shown before, which need the one before.
+    "open.mp4": recipe(picture(), beep(), X264, "-x264-params open-gop=1:b-adapt=0", AAC),
+    # As a telephone trims: what was cut away is still in there, and not to be shown.
+    "trimmed.mp4": copied("plain.mp4", "-ss 1.3"),
+    "far-keys.mp4": recipe(picture("64x36", "10", 15), X264, "-g 300"),
+    "small.ts": recipe(picture("160x90"), beep(), X264, AAC, "-output_ts_offset 3.08"),
+    "slides.mp4": recipe(picture("160x90", "1", 9), beep(9), X264, AAC),
     "cut.mp4": copied("one-key.mp4", "-ss 0.3"),
     "languages.mkv": recipe(
         picture(), beep(), beep(tone=500), beep(tone=2000), X264, AAC,
         "-map 0 -map 1 -map 2 -map 3 -metadata:s:a:0 language=eng -metadata:s:a:1 language=deu",
         ["-metadata:s:a:1", 'title=Kommentar "laut"'],
     ),
+    "second-default.mkv": recipe(
+        picture(), beep(), beep(tone=500), X264, AAC, "-map 0 -map 1 -map 2",
+        "-metadata:s:a:0 language=eng -metadata:s:a:1 language=ger",
+        "-disposition:a:0 0 -disposition:a:1 default",
+    ),
+    "second-default.m4a": recipe(
+        beep(), beep(4, tone=500), AAC, "-map 0 -map 1",
+        "-metadata:s:a:0 language=eng -metadata:s:a:1 language=deu",
+        "-disposition:a:0 0 -disposition:a:1 default",
+    ),
+    "faststart.m4a": copied("second-default.m4a", "", "-map 0 -movflags +faststart"),
+    "subtitled.mkv": subtitled(["srt", "ass"], ""),
+    "subtitled.mp4": subtitled(["mov_text", "mov_text"], ""),
+    "pictures.mkv": _with_pictures,
     "surround.mkv": recipe(
         picture(), beep(more="pan=5.1|FL=c0|FR=c0|FC=c0|LFE=c0|BL=c0|BR=c0"), X264, "-c:a ac3"
     ),
@@ -212,8 +326,25 @@ RECIPES: dict[str, Recipe] = {
 
 def joined(clips: Clips) -> Path:
     """Two recordings appended byte by byte, each with its own times."""
-    path = clips.folder / "joined.ts"
-    draft = clips.folder / f".joined.{id(clips)}"
-    draft.write_bytes(clips["stream.ts"].read_bytes() * 2)
-    draft.rename(path)
+    return _appended(clips, "joined.ts", "stream.ts", "stream.ts")
+
+
+def shape_changing(clips: Clips) -> Path:
+    """As a broadcast changes from one programme to the next."""
+    return _appended(clips, "shape-changing.ts", "stream.ts", "small.ts")
+
+
+def rateless(clips: Clips) -> Path:
+    """Without the length of a frame, which our ffmpeg tells and browsers do not: then ffprobe
+    guesses a thousand frames a second."""
+    path = clips.folder / "rateless.webm"
+    data = clips["jittery.webm"].read_bytes()
+    at = data.index(b"\x23\xe3\x83\x84")
+    path.write_bytes(data[:at] + b"\xec\x86" + bytes(6) + data[at + 8 :])
     return path
+
+
+def _appended(clips: Clips, name: str, *parts: str) -> Path:
+    draft = clips.folder / f".{name}.{os.getpid()}"
+    draft.write_bytes(b"".join(clips[part].read_bytes() for part in parts))
+    return draft.rename(clips.folder / name)

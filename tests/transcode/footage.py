@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import archives
-from rushes.tools import programs
+import ffmpegs
 from transcode.clips import ENVIRONMENT
 
 
@@ -88,6 +88,6 @@ class Take:
 
     def _cut(self, path: Path, target: Path) -> Path:
         span = ["-ss", str(self.begin), "-t", str(self.seconds), "-i", str(path)]
-        argv = [programs.ffmpeg(), "-v", "error", "-nostdin", *span, "-map", "0", "-c", "copy"]
+        argv = [ffmpegs.known(), "-v", "error", "-nostdin", *span, "-map", "0", "-c", "copy"]
         subprocess.run([*argv, str(target)], check=True, timeout=60, env=ENVIRONMENT)
         return target

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ffmpegs
 from rushes import errors
-from rushes.tools import programs
+from rushes.tools import ffmpeg
 from transcode import checks, studio
 from transcode.checks import Rendition, Version, near
 from transcode.clips import ENVIRONMENT, FLASHES, Clips
@@ -58,7 +60,7 @@ def check_watchable(version: Version) -> None:
 
 def decode(rendition: Rendition, *options: str) -> None:
     """Not every complaint of a decoder is a fault."""
-    argv = [programs.ffmpeg(), "-v", "quiet", *options, *rendition.local, "-f", "null", "-"]
+    argv = [ffmpegs.known(), "-v", "quiet", *options, *rendition.local, "-f", "null", "-"]
     subprocess.run(argv, check=True, timeout=60, env=ENVIRONMENT)
 
 
@@ -145,7 +147,7 @@ def test_a_copy_that_ended_early_is_watched_as_far_as_it_goes(
 def broken_stream(source: Path, target: Path, which: str) -> Path:
     """All payload of one stream is noise."""
     said = checks.tool(
-        programs.ffprobe(), "-select_streams", which, "-show_entries", "packet=pos,size",
+        ffmpegs.known("ffprobe"), "-select_streams", which, "-show_entries", "packet=pos,size",
         "-of", "csv=p=0", str(source),
     )  # fmt: skip
     data = bytearray(source.read_bytes())
@@ -169,7 +171,7 @@ def test_sound_that_is_damaged_in_the_middle_is_mended(
     """Kept as it is, it would stop a player."""
     data = bytearray(clips["plain.mp4"].read_bytes())
     said = checks.tool(
-        programs.ffprobe(), "-select_streams", "a:0", "-show_entries", "packet=pos,size",
+        ffmpegs.known("ffprobe"), "-select_streams", "a:0", "-show_entries", "packet=pos,size",
         "-of", "csv=p=0", str(clips["plain.mp4"]),
     )  # fmt: skip
     places = [line.strip(",").split(",") for line in said.splitlines() if line]
@@ -188,4 +190,44 @@ def test_sound_that_cannot_be_decoded_does_not_keep_the_picture_away(
 ) -> None:
     source = broken_stream(clips["late-sound.mp4"], tmp_path / "broken.mp4", "a:0")
     assert outcome(source, target) == ""
+    assert len(Version(target)["90p"].frames) == 75
+
+
+def test_frames_that_cannot_be_decoded_are_counted(
+    clips: Clips, tmp_path: Path, target: Path
+) -> None:
+    """All else stays at its time."""
+    source = clips["camera.avi"]
+    said = checks.tool(
+        ffmpegs.known("ffprobe"), "-select_streams", "v:0", "-show_entries", "packet=pos,size",
+        "-of", "csv=p=0", str(source),
+    )  # fmt: skip
+    places = [line.strip(",").split(",") for line in said.splitlines() if line]
+    data = bytearray(source.read_bytes())
+    for size, at in places[30:33]:
+        data[int(at) + 8 : int(at) + 8 + int(size) - 8] = bytes(int(size) - 8)
+    path = tmp_path / "broken.avi"
+    path.write_bytes(data)
+    made = studio.make(path, target)
+    times = [each.seconds for each in Version(target)["90p"].frames]
+    assert times == [near(n * 0.04, 0.002) for n in range(75) if n not in (30, 31, 32)]
+    assert made.result["warnings"] == ["3 frames of the picture could not be decoded"]
+
+
+def test_a_frame_that_gets_lost_in_silence_is_not_published(
+    clips: Clips, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An encoder that swallows a frame of a healthy source; then one that does not."""
+    graph = ffmpeg._graph
+
+    def swallowing(*arguments: Any) -> str:
+        return graph(*arguments).replace("split=", "select='not(eq(n,30))',split=")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ffmpeg, "_graph", swallowing)
+        with pytest.raises(errors.TransientFailure, match="lost"):
+            studio.make(clips["plain.mp4"], target)
+    assert not (target / "master.m3u8").exists()
+    made = studio.make(clips["plain.mp4"], target)
+    assert made.result["frames"] == 75
     assert len(Version(target)["90p"].frames) == 75

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+import ffmpegs
 from rushes import errors
-from rushes.tools import programs
 from transcode import checks, studio
 from transcode.checks import Version, near
 from transcode.clips import ENVIRONMENT, FLASHES, Clips
@@ -83,7 +83,7 @@ def shown(version: Version, at: float) -> list[list[int]]:
     """The brightness of a frame in GRID cells, row by row."""
     width, height = GRID
     graph = f"scale={width}:{height}:flags=area,format=gray"
-    argv = [programs.ffmpeg(), "-v", "error", *version["180p"].local, "-vf", graph]
+    argv = [ffmpegs.known(), "-v", "error", *version["180p"].local, "-vf", graph]
     ended = subprocess.run(
         [*argv, "-f", "rawvideo", "pipe:1"],
         capture_output=True, check=True, env=ENVIRONMENT, timeout=60,
@@ -102,7 +102,7 @@ def white(clips: Clips) -> Path:
         draft = path.with_name(f".white.{id(path)}.mp4")
         subprocess.run(
             [
-                *(programs.ffmpeg(), "-v", "error", "-f", "lavfi", "-i", "color=white:s=64x64:d=2"),
+                *(ffmpegs.known(), "-v", "error", "-f", "lavfi", "-i", "color=white:s=64x64:d=2"),
                 *("-f", "lavfi", "-i", graph, "-c:v", "libx264", "-c:a", "aac", str(draft)),
             ],
             check=True,

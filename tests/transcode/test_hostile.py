@@ -7,13 +7,15 @@ import resource
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import ffmpegs
 from rushes import errors
-from rushes.tools import process, programs
+from rushes.tools import probe, process
 from transcode import checks, studio
 from transcode.checks import Version
 from transcode.clips import Clips
@@ -156,7 +158,7 @@ def test_names_inside_real_media_are_not_followed(
     (tmp_path / "words.ass").write_text(style)
     path = tmp_path / "trick.mkv"
     checks.tool(
-        programs.ffmpeg(), "-i", str(clips["ntsc.mp4"]), "-i", str(tmp_path / "words.ass"),
+        ffmpegs.known(), "-i", str(clips["ntsc.mp4"]), "-i", str(tmp_path / "words.ass"),
         "-map", "0", "-map", "1", "-c", "copy", "-metadata", f"title={listener.url}/x",
         "-metadata", f"comment=file:{tmp_path}/secret.txt", str(path),
     )  # fmt: skip
@@ -238,7 +240,7 @@ def test_an_absurd_duration_is_refused(clips: Clips, tmp_path: Path, target: Pat
 def test_hundreds_of_tracks_of_sound_are_not_all_made(tmp_path: Path, target: Path) -> None:
     path = tmp_path / "many.mkv"
     checks.tool(
-        programs.ffmpeg(), "-f", "lavfi", "-i", "testsrc2=s=64x64:d=0.4", "-f", "lavfi", "-i",
+        ffmpegs.known(), "-f", "lavfi", "-i", "testsrc2=s=64x64:d=0.4", "-f", "lavfi", "-i",
         "sine=d=0.4", "-map", "0", *["-map", "1"] * 200, "-c:v", "mjpeg", "-c:a", "pcm_u8",
         "-ar", "8000", str(path),
     )  # fmt: skip
@@ -251,9 +253,59 @@ def test_hundreds_of_tracks_of_sound_are_not_all_made(tmp_path: Path, target: Pa
 def test_times_before_zero_are_just_times(clips: Clips, tmp_path: Path, target: Path) -> None:
     path = tmp_path / "before.mkv"
     checks.tool(
-        programs.ffmpeg(), "-i", str(clips["ntsc.mp4"]), "-c", "copy", "-avoid_negative_ts",
+        ffmpegs.known(), "-i", str(clips["ntsc.mp4"]), "-c", "copy", "-avoid_negative_ts",
         "disabled", "-output_ts_offset", "-1.5", str(path),
     )  # fmt: skip
     message = _bounded(path, target)
     if not message:
         checks.check(Version(target))
+
+
+def _peak_bytes(path: Path) -> int:
+    """What this process takes at most while it looks into a file that is sound all the same."""
+    tracemalloc.start()
+    try:
+        assert probe.probe(path).audios
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_flood_of_tags_does_not_reach_our_memory(tmp_path: Path) -> None:
+    body = b"TXXX" + (24 * 2**20).to_bytes(4, "big") + bytes(3)
+    body += b"x\0" + b"\x01" * (24 * 2**20 - 3)
+    size = bytes((len(body) >> shift) & 0x7F for shift in (21, 14, 7, 0))
+    path = tmp_path / "flood.mp3"
+    path.write_bytes(b"ID3\x03\0\0" + size + body + _mp3(tmp_path))
+    assert _peak_bytes(path) < 4 * 2**20
+
+
+def test_a_flood_in_a_tag_that_is_used_is_left_out(tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_bytes(b";FFMETADATA1\n[STREAM]\ntitle=" + b"\x01" * (3 * 2**20) + b"\n")
+    path = tmp_path / "flood.mka"
+    checks.tool(
+        ffmpegs.known(), "-f", "lavfi", "-i", "sine=d=0.4", "-i", str(words), "-map", "0",
+        "-map_metadata:s:a:0", "1:s:0", "-c:a", "flac", str(path),
+    )  # fmt: skip
+    assert path.stat().st_size > 3 * 2**20
+    assert _peak_bytes(path) < 24 * 2**20
+    assert probe.probe(path).audios[0].title == ""
+
+
+def test_thousands_of_chapters_are_not_all_kept(tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    chapters = [f"[CHAPTER]\nTIMEBASE=1/1000\nSTART={n}\nEND={n + 1}\n" for n in range(5_000)]
+    words.write_text(";FFMETADATA1\n" + "".join(chapters))
+    path = tmp_path / "chapters.mka"
+    checks.tool(
+        ffmpegs.known(), "-f", "lavfi", "-i", "sine=d=6", "-i", str(words), "-map", "0",
+        "-map_chapters", "1", "-c:a", "flac", str(path),
+    )  # fmt: skip
+    assert len(probe.probe(path).chapters) == probe.MOST_CHAPTERS
+
+
+def _mp3(tmp_path: Path) -> bytes:
+    path = tmp_path / "plain.mp3"
+    checks.tool(ffmpegs.known(), "-f", "lavfi", "-i", "sine=d=0.4", "-write_id3v2", "0", str(path))
+    return path.read_bytes()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+import ffmpegs
 import npm
 from running import Running
-from rushes.tools import programs
 from web import library
 
 HERE = Path(__file__).parent / "browser"
@@ -39,10 +39,10 @@ def player(browser: Browser) -> Iterator[Callable[[Running, str], Page]]:
     page.close()
 
 
-def film(path: Path, seconds: int, size: str, *codec: str) -> Path:
+def film(path: Path, seconds: int, size: str, *codec: str, rate: str = "25") -> Path:
     argv = [
-        *(programs.ffmpeg(), "-v", "error", "-y", "-f", "lavfi"),
-        *("-i", f"testsrc2=s={size}:r=25:d={seconds}", "-f", "lavfi"),
+        *(ffmpegs.known(), "-v", "error", "-y", "-f", "lavfi"),
+        *("-i", f"testsrc2=s={size}:r={rate}:d={seconds}", "-f", "lavfi"),
         *("-i", f"sine=440:r=48000:d={seconds}", *codec, str(path)),
     ]
     subprocess.run(argv, check=True, timeout=60)
@@ -116,6 +116,22 @@ def test_a_finished_video_plays_seeks_and_changes_its_quality(
     page.wait_for_function("video.videoHeight === 360", timeout=20_000)
     assert page.evaluate("seen.fatal") == []
     captions_come_at_their_time(server, page, media_id)
+
+
+def test_few_frames_a_second_have_the_right_length_and_can_be_sought(
+    server: Running, player: Callable[[Running, str], Page], tmp_path: Path
+) -> None:
+    source = film(tmp_path / "slides.mp4", 14, "320x180", "-c:v", "libx264", rate="1")
+    media_id, stream = upload(server, source, preset="veryfast", segment_seconds=4)
+    wait_until(lambda: status(server, media_id) == "ready")
+    page = player(server, stream)
+    reaches(page, 1)
+    assert page.evaluate("seen.first") == pytest.approx(0, abs=0.02)
+    assert page.evaluate("video.duration") == pytest.approx(14, abs=0.1)
+    assert page.evaluate("video.buffered.start(0)") == pytest.approx(0, abs=0.05)
+    page.evaluate("video.currentTime = 12")
+    reaches(page, 12.5)
+    assert page.evaluate("seen.errors") == []
 
 
 def captions_come_at_their_time(server: Running, page: Page, media_id: str) -> None:

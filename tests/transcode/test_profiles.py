@@ -39,6 +39,30 @@ def test_rungs_above_the_source_are_skipped(clips: Clips, target: Path) -> None:
     assert version["120p"].about.stream_info.resolution == (214, 120)
 
 
+@pytest.mark.parametrize(
+    ("wish", "listed", "kept"),
+    [
+        ({}, True, True),
+        ({"original_bitrate": 1}, False, False),
+        ({"original_bitrate": 1, "keep_original": True}, False, True),
+        ({"ladder": [{"height": 180, "bitrate": 50}]}, False, False),
+        ({"ladder": [{"height": 180, "bitrate": 50}], "original_bitrate": 9000}, True, True),
+        ({"original": False}, False, False),
+    ],
+)
+def test_the_copy_is_listed_and_kept_as_the_profile_says(
+    wish: dict[str, Any], listed: bool, kept: bool, clips: Clips, target: Path
+) -> None:
+    made = studio.make(clips["plain.mp4"], target, settings=wish)
+    assert ("original" in Version(target).names) == listed
+    assert ("original/playlist.m3u8" in made.folder.joinpath("master.m3u8").read_text()) == listed
+    assert ("original" in made.result["renditions"]) == kept
+    gone = (target / "original").exists() and not kept
+    assert made.result["temporary"] == ["original"] * gone
+    if gone:
+        assert rows(made)["original"]["status"] == "skipped"
+
+
 def test_segments_are_as_long_as_wished(clips: Clips, target: Path) -> None:
     studio.make(clips["ntsc.mp4"], target, settings={"segment_seconds": 2})
     version = Version(target)

@@ -167,6 +167,9 @@ def test_the_short_side_decides_and_the_rate_of_frames_costs() -> None:
     fast = ladder.renditions(Profile(), video(avg_frame_rate="50/1", r_frame_rate="50/1"))
     assert {each.name: each.bitrate for each in fast}["1080p"] == 7500
     assert {each.name: each.bitrate for each in portrait}["1080p"] == 5000
+    halves = ladder.renditions(Profile(), video(field_order="tt"))
+    assert {each.name: each.bitrate for each in halves}["1080p"] == 7500
+    assert ladder.frame_rate(video(field_order="tt", avg_frame_rate="50/1")) == 50
 
 
 def test_chosen_qualities_that_cannot_be_made_do_not_leave_nothing() -> None:
@@ -274,6 +277,117 @@ def test_a_stream_is_cut_the_same_however_it_arrives(
     assert told == [(start, sum(lengths), len(lengths)) for start, lengths, _ in parts]
 
 
+def reordered(start: int, shown: list[int], sizes: list[int]) -> bytes:
+    """Decoded a frame apart from `start` on."""
+    run = struct.pack(">IIi", 0x01000F01, len(shown), 0)
+    for number, (at, size) in enumerate(zip(shown, sizes, strict=True)):
+        flags = 0x01010000 if number else 0x02000000
+        run += struct.pack(">IIIi", 3600, size, flags, at - start - number * 3600)
+    traf = box(b"tfhd", struct.pack(">II", 0x020000, 1))
+    traf += box(b"tfdt", struct.pack(">Iq", 1 << 24, start)) + box(b"trun", run)
+    mfhd = box(b"mfhd", struct.pack(">II", 0, 7))
+    return box(b"moof", mfhd + box(b"traf", traf)) + box(b"mdat", bytes(sum(sizes)))
+
+
+def header(*edits: tuple[int, int]) -> bytes:
+    """With what is shown of it: length in thousandths, and where it begins in ticks."""
+    rows = b"".join(struct.pack(">Iii", length, begin, 1 << 16) for length, begin in edits)
+    edts = box(b"edts", box(b"elst", struct.pack(">II", 0, len(edits)) + rows))
+    mdhd = box(b"mdhd", struct.pack(">IIIIII", 0, 0, 0, 90_000, 0, 0))
+    trak = box(b"trak", box(b"tkhd", bytes(84)) + edts + box(b"mdia", mdhd))
+    mvhd = box(b"mvhd", struct.pack(">IIIII", 0, 0, 0, 1000, 0) + bytes(80))
+    return box(b"ftyp", b"iso6") + box(b"moov", mvhd + trak + box(b"mvex", b""))
+
+
+def test_a_fragment_is_shown_when_its_offsets_and_the_edit_list_say() -> None:
+    shown = [0, 10_800, 3600, 7200]
+    for edits, edit in (
+        ([], 0),
+        ([(0, 7200)], 7200),
+        ([(500, -1), (0, 7200)], 7200 - 45_000),
+    ):
+        cutter = boxes.Cutter()
+        data = header(*edits) + reordered(-7200, shown, [9, 1, 2, 3])
+        [found] = cutter.feed(data)
+        assert cutter.init is not None
+        assert cutter.init.edit == edit
+        assert found.start == -7200
+        assert found.shown == [at - edit for at in shown]
+        assert found.frames == 4
+        assert found.begins_by_itself
+    [late] = boxes.Cutter().feed(reordered(0, [7200, 3600, 10_800], [1, 1, 1]))
+    assert not late.begins_by_itself
+
+
+def test_a_header_without_edits_is_else_the_same() -> None:
+    plain = boxes.without_edits(header((0, 7200)))
+    assert b"elst" not in plain
+    assert plain == boxes.without_edits(plain)
+    assert boxes.read_init(plain).edit == 0
+    assert boxes.read_init(plain).timescale == 90_000
+
+
+@st.composite
+def pictures(draw: st.DrawFn) -> list[int]:
+    """When frames are shown, in the order in which they are decoded: the first is shown first."""
+    start = draw(st.integers(-90_000, 2**30))
+    gaps = draw(st.lists(st.integers(20, 900_000), max_size=40))
+    times = [start]
+    for gap in gaps:
+        times.append(times[-1] + gap)
+    size = draw(st.integers(1, 6))
+    groups = [draw(st.permutations(times[at : at + size])) for at in range(1, len(times), size)]
+    return [start, *(at for group in groups for at in group)]
+
+
+@given(pictures(), st.integers(1, 900_000))
+def test_frames_are_decoded_one_after_the_other_and_before_they_are_shown(
+    shown: list[int], last: int
+) -> None:
+    decoded = boxes.decode_times(shown)
+    assert decoded[0] == shown[0]
+    assert all(earlier < later for earlier, later in pairwise(decoded))
+    assert all(at <= other for at, other in zip(decoded, shown, strict=True))
+    sizes = [number % 5 for number in range(len(shown))]
+    end = max(shown) + last
+    [before] = boxes.Cutter().feed(reordered(-7, shown, sizes))
+    data = boxes.retimed(before, end)
+    [found] = boxes.Cutter().feed(data)
+    assert found.shown == shown
+    assert (found.start, found.ticks) == (shown[0], end - shown[0])
+    assert [each.size for each in found.samples] == sizes
+    assert [each.flags for each in found.samples] == [each.flags for each in before.samples]
+    assert found.payload == before.payload
+    assert boxes.retimed(found, end) == data
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30))
+def test_times_of_a_damaged_source_are_put_in_order(shown: list[int]) -> None:
+    decoded = boxes.decode_times(shown)
+    assert all(earlier < later for earlier, later in pairwise(decoded))
+
+
+def test_a_recording_with_pauses_is_known() -> None:
+    """A hiccup is none; where there are pauses, frames are kept in order."""
+    steady = [n * 40 for n in range(2000)]
+    hiccup = [at for at in steady if not 1000 < at < 1400]
+    paused = [at for at in steady if at % 5000 < 3000]
+    packets = [timeline.Packets(pts, pts[:1], 0, pts) for pts in (steady, hiccup, paused)]
+    found = [timeline.build(each, Fraction(1, 1000), 4).slow for each in packets]
+    assert found == [False, False, True]
+
+
+@given(st.sampled_from([24, 25, 29.97, 30, 50, 59.94, 60]), st.integers(0, 999))
+def test_a_rate_is_that_of_most_frames(rate: float, phase: int) -> None:
+    """In milliseconds, with pauses, and every seventh frame missing."""
+    at = [phase + round(n * 1000 / rate) for n in range(200) if n % 7]
+    paused = [time + 5000 * (n // 50) for n, time in enumerate(at)]
+    found = timeline.rate(paused, Fraction(1, 1000)) or 0
+    assert found == pytest.approx(rate, rel=0.05)
+    assert found < rate + 0.5
+    assert timeline.rate([5], Fraction(1, 1000)) is None
+
+
 @given(st.binary(min_size=8, max_size=200))
 def test_nonsense_is_a_plain_failure(data: bytes) -> None:
     cutter = boxes.Cutter()
@@ -349,3 +463,23 @@ def test_no_answer_of_a_probe_breaks_its_reader(streams: list[dict[str, Any]]) -
     except errors.PermanentFailure:
         return
     assert found.kind in ("video", "audio")
+
+
+@pytest.mark.parametrize("time_base", [Fraction(1, 90_000), Fraction(1, 1000), Fraction(1, 1)])
+def test_the_last_frame_is_held_as_long_as_there_is_sound(time_base: Fraction) -> None:
+    ticks = [round(n / time_base) for n in range(3)]
+    times = timeline.build(Packets(ticks, ticks[:1]), time_base, 4.0, sound_end=61.0)
+    assert times.seconds == 61
+    assert times.hold is not None
+    held = times.hold.pts
+    assert held == sorted(set(held))
+    assert held[0] == ticks[-1] + ticks[1]
+    assert times.frames == len(ticks) + len(held)
+    assert max(each.seconds for each in times.segments) <= 5
+
+
+def test_the_end_of_the_last_packet_of_sound_holds_nothing() -> None:
+    ticks = list(range(0, 3000, 40))
+    times = timeline.build(Packets(ticks, [0]), Fraction(1, 1000), 4.0, sound_end=3.05)
+    assert times.hold is None
+    assert times.seconds == 3

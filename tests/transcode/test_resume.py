@@ -17,15 +17,16 @@ from typing import Any
 
 import pytest
 
+import ffmpegs
 from running import Process, Running, clean_environment
-from rushes.tools import boxes, programs
+from rushes.tools import boxes
 
 pytestmark = pytest.mark.timeout(280)
 
 
 def film(path: Path, seconds: int, size: str = "320x180", *codec: str) -> Path:
     argv = [
-        *(programs.ffmpeg(), "-v", "error", "-y", "-f", "lavfi"),
+        *(ffmpegs.known(), "-v", "error", "-y", "-f", "lavfi"),
         *("-i", f"testsrc2=s={size}:r=25:d={seconds},noise=alls=20:allf=t", "-f", "lavfi"),
         *("-i", f"sine=440:r=48000:d={seconds}"),
         *(codec or ("-c:v", "mpeg4", "-q:v", "5", "-c:a", "pcm_s16le")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import pytest
 
+import ffmpegs
 from running import Running
-from rushes.tools import programs
 from transcode.test_resume import film, media, upload, wait_until
 
 pytestmark = pytest.mark.timeout(240)
@@ -37,7 +38,7 @@ def decoded_frames(server: Running, media_id: str, rendition: str) -> int:
     with server.client(base_url=server.url) as anybody:
         version = str(anybody.get(stream).headers["location"]).rsplit("/", 1)[0]
     argv = [
-        *(programs.ffprobe(), "-v", "error", "-count_frames", "-select_streams", "v:0"),
+        *(ffmpegs.known("ffprobe"), "-v", "error", "-count_frames", "-select_streams", "v:0"),
         *("-show_entries", "stream=nb_read_frames", "-of", "csv=p=0"),
         f"{stream.rsplit('/', 1)[0]}/{version}/{rendition}/playlist.m3u8",
     ]
@@ -75,6 +76,26 @@ def test_spans_make_what_one_process_makes(serve: Callable[..., Running], tmp_pa
         assert decoded_frames(server, media_id, "180p") == 9 * 25
         server.stop()
     assert lists[0] == lists[1]
+
+
+def test_frames_that_a_span_cannot_decode_are_told_of_the_whole(
+    server: Running, tmp_path: Path
+) -> None:
+    source = film(tmp_path / "film.avi", 9, "160x90", "-c:v", "mjpeg", "-an")
+    data = bytearray(source.read_bytes())
+    # Pictures in the seventh second, without what they consist of.
+    starts = [each.start() for each in re.finditer(b"00dc", data)][155:158]
+    for at in starts:
+        size = int.from_bytes(data[at + 4 : at + 8], "little")
+        data[at + 16 : at + 8 + size] = bytes(size - 8)
+    source.write_bytes(data)
+    media_id = upload(server, source, **DIVIDED)
+    wait_until(lambda: media(server, media_id)["status"] == "ready")
+    (parent,) = jobs(server, kind="transcode")
+    with server.client() as admin:
+        result = admin.get(f"/jobs/{parent['id']}").json()["result"]
+    assert result["warnings"] == ["3 frames of the picture could not be decoded"]
+    assert len(jobs(server, kind="span")) == 2
 
 
 def test_canceling_the_whole_ends_its_spans(server: Running, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from rushes.engines.engine import (
     Watch,
     Word,
 )
+from rushes.engines.pace import Pace
 from rushes.handlers.transcribe import transcribe
 from rushes.protocol import Progress
 from rushes.transcripts import passages
@@ -136,6 +137,7 @@ class Only:
     """A registry with one engine."""
 
     engine: Engine
+    pace: Pace = field(default_factory=Pace)
 
     def get(self, id: str | None = None) -> Engine:
         return self.engine
@@ -161,13 +163,13 @@ class Run:
         self.result: dict[str, Any] = {}
         self.job: JobContext | None = None
 
-    def attempt(self, engine: Engine) -> Transcript:
+    def attempt(self, engine: Engine, pace: Pace | None = None) -> Transcript:
         assignment = self.folder.assignment("transcribe", self._args)
         self.job = JobContext(
             assignment, self.reports.append, coordinator=self.folder, scratch_root=self._place
         )
         try:
-            self.result = transcribe(self.job, Only(engine))  # type: ignore[arg-type]
+            self.result = transcribe(self.job, Only(engine, pace or Pace()))  # type: ignore[arg-type]
         finally:
             self.job.close()
         return passages.made_of(self.kept(), passages.engine_of(self.result))

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rushes import errors
-from rushes.engines.engine import Answer, EngineUnavailable, Request, Turn, Watch
+from rushes.engines.engine import (
+    Answer,
+    EngineUnavailable,
+    Request,
+    SpeakerRequest,
+    Turn,
+    Watch,
+)
+from rushes.engines.pace import Pace
+from rushes.handlers import transcribe as transcribe_handler
 from rushes.protocol import PASSAGE_LIMIT_BYTES, Beat, Claim, Pulse
 from rushes.transcripts import passages, transcript
 from rushes.transcripts.transcript import Transcript
@@ -242,6 +253,56 @@ def test_who_speaks_is_found_out_once_and_told_of_every_word(tmp_path: Path, tal
     again = Scripted()
     assert transcript.encode(run.attempt(again)) == transcript.encode(heard)
     assert (again.asked, again.diarized) == ([], [])
+
+
+def test_what_is_left_is_told_of_the_whole_or_not_at_all(
+    tmp_path: Path, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = itertools.count(step=10)
+    monkeypatch.setattr(transcribe_handler, "time", SimpleNamespace(monotonic=lambda: next(passed)))
+    pace = Pace(tmp_path / "pace.json")
+    run = Run(tmp_path / "first", talk, diarize=True)
+    run.attempt(Diligent(), pace)
+    # Nobody knows yet how long telling speakers apart takes here.
+    assert _left(run, "transcribing") == {None}
+    assert run.reports[-1].stage == "saving"
+    measured = [each.detail or {} for each in run.reports if each.stage == "diarizing"]
+    assert [each.get("eta_seconds") for each in measured] == [None, None, 31.2, 20.4, None]
+
+    known = Run(tmp_path / "second", talk, diarize=True)
+    pace.learn("diarizing diarization-default", 142, 142_000_000)
+    known.attempt(Diligent(), pace)
+    left = [each.detail or {} for each in known.reports if each.stage == "transcribing"]
+    assert all(each["eta_seconds"] > 1_000_000 for each in left)
+    begin = next(each for each in known.reports if each.stage == "diarizing")
+    assert begin.detail is not None
+    assert begin.detail["eta_seconds"] > 1_000_000
+
+
+class Diligent(Scripted):
+    """Tells how far it is."""
+
+    def diarize(
+        self, request: SpeakerRequest, progress: Callable[[float], None], watch: Watch
+    ) -> Sequence[Turn]:
+        for share in (0.01, 0.25, 0.5, 1.0):
+            progress(share)
+        return self.turns
+
+
+def _left(run: Run, stage: str) -> set[float | None]:
+    return {(each.detail or {}).get("eta_seconds") for each in run.reports if each.stage == stage}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": "b", "c": -1, "d": null}', "\x00"])
+def test_a_pace_that_cannot_be_read_is_unknown(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "pace.json"
+    file.write_text(text)
+    pace = Pace(file)
+    assert {pace.expect(each, 60) for each in "abcd"} == {None}
+    pace.learn("a", 60, 30)
+    assert Pace(file).expect("a", 100) == 50
+    Pace(tmp_path / "nowhere" / "pace.json").learn("a", 60, 30)
 
 
 def test_any_number_of_turns_can_be_kept_and_all_of_them_count(

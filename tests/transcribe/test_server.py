@@ -12,12 +12,12 @@ from typing import Any
 import jiwer
 import pytest
 
+import ffmpegs
 import speech
 from running import Clients, Process, Running, events_of
 from rushes import protocol
 from rushes.engines.engine import Turn
 from rushes.handlers.transcribe import transcribe
-from rushes.tools import programs
 from rushes.transcripts import passages
 from rushes.transcripts.transcript import Passage
 from rushes.worker.context import JobContext
@@ -106,7 +106,7 @@ def test_a_server_that_is_killed_goes_on_where_it_was(
 ) -> None:
     long = tmp_path / "long.wav"
     loop = [
-        programs.ffmpeg(),
+        ffmpegs.known(),
         "-v",
         "error",
         "-stream_loop",

@@ -235,6 +235,7 @@ class Props:
             "POST /media/{media_id}/transcript/restore": {"id": self._away, "revision": 1},
             "PUT /media/{media_id}/transcript/speakers": {"names": {"SPEAKER_00": "Grace"}},
             "PUT /profiles/{name}": {"crf": 20},
+            "POST /media/actions": {"action": "restore", "filter": {"ids": []}},
             "POST /jobs/actions": {
                 "action": "cancel",
                 "filter": {"kind": "none-like-this"},
@@ -289,6 +290,8 @@ class Props:
             # One version is made at a time.
             for job in self._running.rushes.jobs(media_id=media_id, kind="transcode"):
                 self._running.rushes.cancel(job.id)
+        if route is not None and route.path.endswith("/restore"):
+            self._cast.owners[owner].delete(f"/api/v1/media/{media_id}")
         return media_id
 
     def media(self, owner: str) -> str:
@@ -434,48 +437,53 @@ class Props:
         return job_id, held[job_id]
 
     def _worker_call(self, route: Route) -> Call:
-        job_id, claim_id = self.claim()
-        name = route.path.rpartition("/")[2]
-        path = route.path.replace("{job_id}", job_id).replace("{name:path}", "a.txt")
-        options: dict[str, Any] = {"headers": {"Rushes-Claim": claim_id}}
-        held = {"job_id": job_id, "claim_id": claim_id}
-        bodies: dict[str, Any] = {
-            "hello": {"kinds": ["demo"]},
-            "claim": {"limit": 1},
-            "heartbeat": {"claims": [held]},
-            "progress": {**held, "progress": 0.5},
-            "complete": {**held, "result": {"ok": True}},
-            "fail": {**held, "message": "no luck"},
-            "release": held,
-            "divide": {**held, "parts": [{"kind": "part"}]},
-            "adopt": {"names": ["a.txt"]},
-            "discard": {"names": ["a.txt"]},
-            "logs": {**held, "lines": ["hello"]},
-            "presign": {"name": "a.txt"},
-            "passages": {**held, "number": 0, "content": {}},
-        }
-        if name in bodies:
-            options["json"] = bodies[name]
-        elif name == "source":
-            options["params"] = {"job_id": job_id}
-        elif name == "confirm":
-            options["json"] = self._confirmation(claim_id)
-        elif route.method == "PUT":
-            options["content"] = b"hello"
-            options["headers"]["Rushes-SHA256"] = hashlib.sha256(b"hello").hexdigest()
-        return Call(route.method, path, options)
+        return worker_call(self._running, route, *self.claim())
 
-    def _confirmation(self, claim_id: str) -> dict[str, Any]:
-        """As if it had come past the server."""
-        content, ticket = b"hello", ids.new("put")
-        self._running.rushes.storage.put(f"staging/{claim_id}/{ticket}", content)
-        return {
-            "name": "a.txt",
-            "ticket": ticket,
-            "size_bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "md5": hashlib.md5(content, usedforsecurity=False).hexdigest(),
-        }
+
+def worker_call(running: Running, route: Route, job_id: str, claim_id: str) -> Call:
+    """A request to a worker's route that can only fail because of the claim."""
+    name = route.path.rpartition("/")[2]
+    path = route.path.replace("{job_id}", job_id).replace("{name:path}", "a.txt")
+    options: dict[str, Any] = {"headers": {"Rushes-Claim": claim_id}}
+    held = {"job_id": job_id, "claim_id": claim_id}
+    bodies: dict[str, Any] = {
+        "hello": {"kinds": ["demo"]},
+        "claim": {"limit": 1},
+        "heartbeat": {"claims": [held]},
+        "progress": {**held, "progress": 0.5},
+        "complete": {**held, "result": {"ok": True}},
+        "fail": {**held, "message": "no luck"},
+        "release": held,
+        "divide": {**held, "parts": [{"kind": "part"}]},
+        "adopt": {"names": ["a.txt"]},
+        "discard": {"names": ["a.txt"]},
+        "logs": {**held, "lines": ["hello"]},
+        "presign": {"name": "a.txt"},
+        "passages": {**held, "number": 0, "content": {}},
+    }
+    if name in bodies:
+        options["json"] = bodies[name]
+    elif name == "source":
+        options["params"] = {"job_id": job_id}
+    elif name == "confirm":
+        options["json"] = _confirmation(running, claim_id)
+    elif route.method == "PUT":
+        options["content"] = b"hello"
+        options["headers"]["Rushes-SHA256"] = hashlib.sha256(b"hello").hexdigest()
+    return Call(route.method, path, options)
+
+
+def _confirmation(running: Running, claim_id: str) -> dict[str, Any]:
+    """As if it had come past the server."""
+    content, ticket = b"hello", ids.new("put")
+    running.rushes.storage.put(f"staging/{claim_id}/{ticket}", content)
+    return {
+        "name": "a.txt",
+        "ticket": ticket,
+        "size_bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "md5": hashlib.md5(content, usedforsecurity=False).hexdigest(),
+    }
 
 
 def _plays(route: Route | None) -> bool:

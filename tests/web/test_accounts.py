@@ -84,10 +84,48 @@ def test_a_link_signs_in_once(either_server: Running) -> None:
 
 
 def test_a_link_expires_after_a_day(either_server: Running) -> None:
-    link = add_user(either_server)["signin_url"].partition("token=")[2]
+    link = link_of(either_server, add_user(either_server)["id"])
     pass_time(either_server, 86_401)
     with either_server.client(None) as late:
         assert late.post("/session/link", json={"token": link}).status_code == 401
+
+
+def test_a_link_ends_with_a_newer_one_a_password_and_a_disabled_user(
+    either_server: Running,
+) -> None:
+    user = add_user(either_server)
+    assert not user["signin_url"]
+    older, newer = link_of(either_server, user["id"]), link_of(either_server, user["id"])
+    with signed_in(either_server) as browser, either_server.client(None) as late:
+
+        def follow(link: str) -> int:
+            return late.post("/session/link", json={"token": link}).status_code
+
+        assert follow(older) == 401
+        new = {"password": "a much better password", "old_password": PASSWORD}
+        assert browser.put("/session/password", json=new).status_code == 204
+        assert follow(newer) == 401
+        last = link_of(either_server, user["id"])
+        with either_server.client() as admin:
+            for disabled in (True, False):
+                admin.patch(f"/users/{user['id']}", json={"disabled": disabled})
+        assert follow(last) == 401
+        assert follow(link_of(either_server, user["id"])) == 201
+
+
+def test_another_site_cannot_use_a_link_for_somebody(server: Running) -> None:
+    link = link_of(server, add_user(server)["id"])
+    with server.client(None) as victim:
+        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
+            answer = victim.post("/session/link", json={"token": link}, headers=headers)
+            assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+        assert victim.post("/session/link", json={"token": link}).status_code == 201
+
+
+def link_of(running: Running, user_id: str) -> str:
+    with running.client() as admin:
+        made = admin.post(f"/users/{user_id}/link").json()
+    return str(made["signin_url"].partition("token=")[2])
 
 
 def test_a_password_signs_in_whatever_the_case_of_the_name(either_server: Running) -> None:

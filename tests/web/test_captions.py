@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import m3u8  # type: ignore[import-untyped]
 import pytest
 
 from running import Running
+from rushes.tools import playlist
 from rushes.web.captioned import Memory
 from web import library
 
@@ -21,7 +23,8 @@ MASTER = b"""#EXTM3U
 #EXT-X-STREAM-INF:BANDWIDTH=1000,CODECS="avc1.4d401f,mp4a.40.2",RESOLUTION=640x360,AUDIO="audio"
 360p/playlist.m3u8
 """
-FILES = {"master.m3u8": MASTER, "720p/playlist.m3u8": b"#EXTM3U\n"}
+LISTED = ("720p/playlist.m3u8", "360p/playlist.m3u8")
+FILES = {"master.m3u8": MASTER, **dict.fromkeys(LISTED, b"#EXTM3U\n")}
 
 
 @pytest.fixture
@@ -85,6 +88,23 @@ def test_captions_follow_every_change(
     assert admin.put(f"/media/{media_id}/transcript/speakers", json=names).is_success
     assert "<v Ann &amp; Co>Hello." in viewer.get(f"{place}/captions.vtt").text
     assert viewer.head(f"{place}/captions.vtt").status_code == 200
+
+
+def test_the_dash_manifest_lists_the_captions(server: Running, admin: Any) -> None:
+    media_id = library.add(server, library.user_id(admin))
+    plain = playlist.manifest([], 12.5, [playlist.Text(name="subtitles", language="de")])
+    files = {"manifest.mpd": plain.encode(), "subtitles/captions.vtt": b"WEBVTT\n"}
+    library.publish(server, media_id, files, {"duration": 12.5})
+    address = f"/media/{media_id}/stream/manifest.mpd"
+    assert admin.get(address).text == plain
+    library.transcribe(server, media_id, "Hello.")
+    answer = admin.get(address)
+    assert answer.headers["content-type"].startswith("application/dash+xml")
+    named = re.findall("<BaseURL>(.*?)</BaseURL>", answer.text)
+    assert named == ["subtitles/captions.vtt", "captions.vtt"]
+    assert 'lang="en"' in answer.text
+    there = str(answer.url).rpartition("/")[0]
+    assert "Hello." in admin.get(f"{there}/captions.vtt").text
 
 
 def test_the_master_playlist_lists_the_captions(

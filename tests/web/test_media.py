@@ -189,8 +189,11 @@ def test_renaming_changes_the_title_and_nothing_else(server: Running) -> None:
         before = ada.get(f"/media/{media_id}").json()
         after = ada.patch(f"/media/{media_id}", json={"title": "  New\n name  "}).json()
         assert after["title"] == "New name"
-        same = ("id", "slug", "status", "jobs", "created_at")
+        same = ("id", "slug", "status", "created_at")
         assert {k: after[k] for k in same} == {k: before[k] for k in same}
+        assert {job.pop("media_title") for job in after["jobs"]} == {"New name"}
+        assert {job.pop("media_title") for job in before["jobs"]} == {"Holiday"}
+        assert after["jobs"] == before["jobs"]
         for bad in ("", " \n ", "x" * 301):
             assert ada.patch(f"/media/{media_id}", json={"title": bad}).status_code == 422
 

@@ -9,6 +9,8 @@ import pytest
 from running import Running
 from web import library
 
+ONE, TWO = b"#EXTM3U\n# one\n", b"#EXTM3U\n# two\n"
+MASTER = b"#EXTM3U\n"
 SEGMENT = bytes(range(256)) * 4096
 
 
@@ -58,7 +60,7 @@ def test_what_never_changes_is_kept_and_what_may_change_is_asked_for_again(
 ) -> None:
     with server.client(follow_redirects=True) as admin:
         media_id = library.add(server, library.user_id(admin))
-        library.publish(server, media_id, {"master.m3u8": b"one", "a.m4s": SEGMENT})
+        library.publish(server, media_id, {"master.m3u8": ONE, "a.m4s": SEGMENT})
         base = f"/media/{media_id}/stream"
         segment = admin.get(f"{base}/a.m4s")
         assert segment.headers["cache-control"] == "no-cache"
@@ -77,8 +79,8 @@ def test_what_never_changes_is_kept_and_what_may_change_is_asked_for_again(
         assert playlist.headers["cache-control"] == "no-cache"
         segment = admin.get(playlist.url.join("a.m4s"))
         assert "immutable" in segment.headers["cache-control"]
-        library.publish(server, media_id, {"master.m3u8": b"two"})
-        assert admin.get(f"{base}/master.m3u8").content == b"two"
+        library.publish(server, media_id, {"master.m3u8": TWO})
+        assert admin.get(f"{base}/master.m3u8").content == TWO
         assert admin.get(f"{base}/a.m4s").status_code == 404
 
 
@@ -86,20 +88,51 @@ def test_whoever_has_begun_with_a_version_goes_on_with_it(server: Running) -> No
     with server.client(follow_redirects=True) as admin:
         media_id = library.add(server, library.user_id(admin))
         names = ("master.m3u8", "720p/index.m3u8", "storyboard.vtt", "thumbnail.jpg")
-        for content in (b"one", b"two"):
-            library.publish(server, media_id, dict.fromkeys(names, content))
-            if content == b"one":
-                begun = [admin.get(f"/media/{media_id}/stream/{name}") for name in names[:2]]
-                begun.append(admin.get(f"/media/{media_id}/storyboard.vtt"))
-        assert [each.content for each in begun] == [b"one"] * 3
+        first, second = (
+            {name: track if name.endswith(".vtt") else text for name in names}
+            for text, track in ((ONE, b"WEBVTT one\n"), (TWO, b"WEBVTT two\n"))
+        )
+        library.publish(server, media_id, first)
+        begun = [admin.get(f"/media/{media_id}/stream/{name}") for name in names[:2]]
+        begun.append(admin.get(f"/media/{media_id}/storyboard.vtt"))
+        library.publish(server, media_id, second)
+        assert [each.content for each in begun] == [first[name] for name in names[:3]]
         for each in begun:
-            assert admin.get(each.url).content == b"one"
+            assert admin.get(each.url).content == each.content
         for name in names:
-            assert admin.get(begun[0].url.join(name)).content == b"one"
-            assert admin.get(f"/media/{media_id}/stream/{name}").content == b"two"
+            assert admin.get(begun[0].url.join(name)).content == first[name]
+            assert admin.get(f"/media/{media_id}/stream/{name}").content == second[name]
         other = library.add(server, library.user_id(admin))
         stolen = str(begun[0].url).replace(media_id, other)
         assert admin.get(stolen).status_code == 404
+
+
+def test_a_share_link_shows_nothing_that_was_cut_out(server: Running) -> None:
+    """Whoever watches what is encoded anew goes on; what was cut out is for its owner only."""
+    with (
+        server.client(follow_redirects=True) as admin,
+        server.client(None, base_url=server.url, follow_redirects=True) as stranger,
+    ):
+        media_id = library.add(server, library.user_id(admin))
+        names = ("thumbnail.jpg", "720p/seg_00001.m4s")
+        whole = {"master.m3u8": MASTER, **dict.fromkeys(names, b"whole")}
+        library.publish(server, media_id, whole, {"duration": 20.0})
+        url = admin.post(f"/media/{media_id}/share").json()["share_url"]
+        link = url.removeprefix(server.url)
+        old = stranger.get(f"{link}/stream/master.m3u8").url
+        mine = admin.get(f"/media/{media_id}/stream/master.m3u8").url
+        again = {"master.m3u8": MASTER, **dict.fromkeys(names, b"again")}
+        library.publish(server, media_id, again, {"duration": 20.0})
+        assert [stranger.get(old.join(name)).content for name in names] == [b"whole"] * 2
+        cut = admin.post(f"/media/{media_id}/trim", json={"start": 5, "end": 10})
+        assert cut.status_code == 202, cut.text
+        held = library.claim(server, "trim")
+        library.put(server, held, {"master.m3u8": MASTER, **dict.fromkeys(names, b"cut")})
+        library.finish(server, held, {"duration": 5.0})
+        assert [stranger.get(old.join(name)).status_code for name in names] == [404] * 2
+        assert [admin.get(mine.join(name)).content for name in names] == [b"whole"] * 2
+        now = stranger.get(f"{link}/stream/master.m3u8").url
+        assert [stranger.get(now.join(name)).content for name in names] == [b"cut"] * 2
 
 
 def test_the_source_can_be_downloaded_again(stored: Running) -> None:

@@ -55,6 +55,68 @@ def test_many_jobs_are_changed_by_a_filter_after_a_look(either_server: Running) 
         assert len(ada.post("/jobs/actions", json=retry).json()["ids"]) == 1
 
 
+def test_running_jobs_come_first_page_by_page(either_server: Running) -> None:
+    running = either_server
+    with running.user() as ada:
+        owner = library.user_id(ada)
+        made = [library.enqueue(running, owner, kind) for kind in ("a", "b", "c", "d", "e")]
+        library.claim(running, "a")
+        library.claim(running, "c")
+        for limit in (1, 2, 3, 5, 50):
+            seen, cursor = [], None
+            while True:
+                query = {"order": "running", "limit": limit} | (
+                    {"cursor": cursor} if cursor else {}
+                )
+                page = ada.get("/jobs", params=query).json()
+                seen += [job["id"] for job in page["items"]]
+                cursor = page["next_cursor"]
+                if cursor is None:
+                    break
+            assert seen == [made[2], made[0], made[4], made[3], made[1]], limit
+        assert ada.get("/jobs", params={"order": "oldest"}).status_code == 422
+
+
+def test_a_job_tells_the_title_of_its_recording(either_server: Running) -> None:
+    with either_server.user() as ada:
+        media_id = library.add(either_server, library.user_id(ada), title="Homecoming")
+        plain = library.enqueue(either_server, library.user_id(ada))
+        titles = {job["id"]: job["media_title"] for job in ada.get("/jobs").json()["items"]}
+        assert titles.pop(plain) is None
+        assert set(titles.values()) == {"Homecoming"}
+        ada.patch(f"/media/{media_id}", json={"title": "Departure"})
+        [job_id, *_] = titles
+        assert ada.get(f"/jobs/{job_id}").json()["media_title"] == "Departure"
+        jobs = ada.get(f"/media/{media_id}").json()["jobs"]
+        assert {job["media_title"] for job in jobs} == {"Departure"}
+        ada.delete(f"/media/{media_id}")
+        assert ada.get(f"/jobs/{job_id}").json()["media_title"] is None
+
+
+def test_nobody_is_asked_to_try_again_what_cannot_work(either_server: Running) -> None:
+    dispatch = either_server.rushes.dispatch
+    with either_server.user() as ada:
+        media_id = library.add(either_server, library.user_id(ada))
+        heard = library.claim(either_server, "transcribe")
+        dispatch.fail(heard, "permanent", "damaged", "the file is damaged")
+        media = ada.get(f"/media/{media_id}").json()
+        assert (media["transcript_error"], media["can_retry_transcript"]) == (
+            "the file is damaged",
+            False,
+        )
+        assert (media["error"], media["can_retry"]) == (None, False)
+        assert ada.get(f"/jobs/{heard.job_id}").json()["can_retry"] is False
+        seen = library.claim(either_server, "transcode")
+        dispatch.fail(seen, "permanent", "encoder_lost", "the encoder is gone")
+        media = ada.get(f"/media/{media_id}").json()
+        assert (media["error"], media["can_retry"]) == ("the encoder is gone", True)
+        assert ada.get(f"/jobs/{seen.job_id}").json()["can_retry"] is True
+        again = ada.post(f"/jobs/{seen.job_id}/retry").json()["id"]
+        assert ada.get(f"/jobs/{again}").json()["can_retry"] is False
+        ada.post(f"/jobs/{again}/cancel")
+        assert ada.get(f"/media/{media_id}").json()["can_retry"] is True
+
+
 def test_jobs_are_found_by_words(either_server: Running) -> None:
     running = either_server
     with running.user() as ada, running.user("bob") as bob, running.client() as admin:

@@ -65,14 +65,25 @@ def test_it_prints_its_address_and_a_link_that_signs_in_once(
     assert f"Rushes is running at {server.url}" in printed
     link = next(word for word in printed.split() if "/sign-in?token=" in word)
     with server.client(None, base_url=server.url) as browser:
-        answer = browser.get(link)
-        assert answer.status_code == 303
+        secret = {"token": link.partition("token=")[2]}
+        # Whoever only looks, such as a program that previews links, does not use it up.
+        for _ in range(2):
+            seen = browser.get(link, headers={"Sec-Fetch-Site": "cross-site"})
+            assert (seen.status_code, "set-cookie" in seen.headers) == (200, False)
+        answer = browser.post("/api/v1/session/link", json=secret)
+        assert answer.status_code == 201
         assert "HttpOnly" in answer.headers["set-cookie"]
         assert browser.get("/api/v1/session").json()["name"] == "admin"
         assert '<div id="app">' in browser.get("/").text
     with server.client(None, base_url=server.url) as thief:
-        assert thief.get(link).status_code == 401
+        assert thief.post("/api/v1/session/link", json=secret).status_code == 401
         assert thief.get("/api/v1/session").status_code == 401
+    server.stop()
+    server.start()
+    # Somebody has signed in: what is printed at every start ends up in logs.
+    again = server.log.read_text().removeprefix(printed)
+    assert "/sign-in?token=" not in again
+    assert "rushes users link" in again
 
 
 def test_it_stops_when_it_is_asked_to(process: Callable[..., Process]) -> None:
@@ -96,3 +107,19 @@ def test_a_taken_port_is_a_sentence(process: Callable[..., Process]) -> None:
     )
     assert second.returncode == 2
     assert "cannot listen" in second.stderr
+
+
+def test_what_it_keeps_is_nobody_elses_to_read(process: Callable[..., Process]) -> None:
+    """Though its directory was there before, for everybody to look into."""
+    server = process()
+    server.data_dir.chmod(0o755)
+    server.stop()
+    server.start()
+    with server.client() as admin:
+        sent = admin.post(
+            "/media", files={"file": ("a.wav", b"RIFF\0\0\0\0WAVEfmt " + bytes(5_000))}
+        )
+        assert sent.status_code == 201, sent.text
+    ours = [each for each in server.data_dir.rglob("*") if each != server.log]
+    assert [each.name for each in ours if each.stat().st_mode & 0o077] == []
+    assert "chmod 700" in server.log.read_text()

@@ -490,8 +490,11 @@ def test_somebody_elses_media_is_no_source_even_if_the_job_names_it(desk: Desk) 
 def test_a_part_gets_the_overlay_of_its_job_and_no_other(desk: Desk) -> None:
     face, stranger = other_media(desk), other_media(desk)
     desk.enqueue(args={"edit": {"overlay": {"media_id": face}}})
-    parts = [Part(kind="piece", args={"edit": {"overlay": {"media_id": stranger}}})]
-    desk.worker.divide(claim(desk), parts, None)
+    whole = claim(desk)
+    with pytest.raises(errors.Invalid):
+        named = {"edit": {"overlay": {"media_id": stranger}}}
+        desk.worker.divide(whole, [Part(kind="piece", args=named)], None)
+    desk.worker.divide(whole, [Part(kind="piece")], None)
     part = claim(desk)
     assert desk.worker.source(part, face).size_bytes == 7
     with pytest.raises(errors.NotFound):

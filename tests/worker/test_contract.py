@@ -16,7 +16,7 @@ from rushes.jobs import store as jobs
 from rushes.jobs.job import State
 from rushes.media import library
 from rushes.media import store as media_store
-from rushes.protocol import Assignment, Beat, Claim, Completion, Coordinator, Hello, Progress
+from rushes.protocol import Assignment, Beat, Claim, Completion, Coordinator, Hello, Progress, Roll
 from rushes.worker import remote
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
@@ -34,7 +34,7 @@ def test_a_job_goes_out_and_its_result_comes_back(desk: Desk) -> None:
     detail = {"renditions": [{"name": "720p", "progress": 0.5}], "speed": 2.1}
     report = Progress(claim=claim, progress=0.5, stage="transcode", detail=detail)
     assert desk.worker.progress([report]) == {claim.claim_id: Beat(True)}
-    assert desk.job(claim).detail == detail
+    assert desk.job(claim).detail == {**detail, "stage": "transcode"}
     answers = desk.worker.complete([Completion(claim, {"frames": 25})])
     assert answers == {job_id: "completed"}
     assert desk.job(claim).result == {"frames": 25}
@@ -104,6 +104,41 @@ def test_nothing_is_published_when_a_file_is_not_what_was_made(stored_desk: Desk
     assert answer == {claim.job_id: "manifest_mismatch"}
     assert desk.current_files() is None
     assert desk.job(claim).state is State.PROCESSING
+
+
+def test_a_playlist_that_leads_elsewhere_is_refused(stored_desk: Desk) -> None:
+    """Also when its bytes did not come through the server."""
+    desk = stored_desk
+    claim = desk.claimed()
+    evil = b"#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhttp://evil.example/evil.m3u8\n"
+    for name, content in (
+        ("master.m3u8", evil),
+        ("720p/playlist.m3u8", b'#EXTM3U\n#EXT-X-KEY:METHOD=AES-128,URI="k.bin"\n'),
+        ("manifest.mpd", b"<MPD><BaseURL>http://evil.example/</BaseURL></MPD>"),
+        ("storyboard.vtt", b"WEBVTT\n\n00:00.000 --> 00:01.000\nhttp://evil.example/#xywh=0,0,1,1"),
+        ("master.m3u8", b"#EXTM3U\n" + b"# long\n" * 2**20 * 2),
+    ):
+        with pytest.raises(errors.Invalid):
+            desk.worker.put_artifact(claim, name, content)
+    assert desk.worker.artifacts(claim) == []
+    # Nothing is left of them, either.
+    assert list(desk.running.rushes.storage.list("media")) == []
+
+
+def test_a_playlist_is_published_with_all_that_it_names(stored_desk: Desk) -> None:
+    desk = stored_desk
+    claim = desk.claimed()
+    made = [desk.worker.put_artifact(claim, "master.m3u8", b"#EXTM3U\n720p/playlist.m3u8\n")]
+    text = b"#EXTM3U\n#EXTINF:4,\nseg_1.m4s\n"
+    made.append(desk.worker.put_artifact(claim, "720p/playlist.m3u8", text))
+    manifest = {each.name: each.sha256 for each in made}
+    answer = desk.worker.complete([Completion(claim, None, manifest)])
+    assert answer == {claim.job_id: "manifest_mismatch"}
+    assert desk.current_files() is None
+    segment = desk.worker.put_artifact(claim, "720p/seg_1.m4s", b"x")
+    manifest[segment.name] = segment.sha256
+    answer = desk.worker.complete([Completion(claim, None, manifest)])
+    assert answer == {claim.job_id: "completed"}
 
 
 @pytest.mark.parametrize(
@@ -202,9 +237,40 @@ def test_lines_of_a_log_are_kept_without_places_and_secrets(desk: Desk) -> None:
     assert shown.text.splitlines()[0].endswith(" encoding 720p")
 
 
-def test_too_much_to_say_is_refused(desk: Desk) -> None:
-    with pytest.raises(errors.Invalid):
-        desk.worker.hello(Hello(kinds=["demo"], metadata={"x": "y" * 11_000}))
+def test_too_much_to_say_is_cut(desk: Desk) -> None:
+    """What a worker says for people is no reason to refuse what it does."""
+    metadata = {"host": "here", "x": "y" * 11_000, **{f"n{n}": "z" * 900 for n in range(12)}}
+    words = [f"word-{n}-{'w' * 90}" for n in range(300)]
+    desk.enqueue()
+    desk.worker.hello(Hello(kinds=["demo"], capabilities=words, metadata=metadata))
+    [assignment] = desk.worker.claim(1)
+    claim = assignment.claim
+    [worker] = [each for each in desk.running.rushes.workers() if each.holds]
+    assert worker.metadata["host"] == "here"
+    assert len(worker.metadata["x"]) == 1000
+    assert len(worker.metadata) < len(metadata)
+    assert worker.capabilities[0] == min(word[:64] for word in words)
+    detail = {"speed": 2.0, "renditions": [{"name": "720p"}], "rest": ["r" * 900] * 100}
+    report = Progress(claim=claim, stage="s" * 9000, engine_id="e" * 9000, detail=detail)
+    assert desk.worker.progress([report]) == {claim.claim_id: Beat(True)}
+    job = desk.job(claim)
+    assert (job.stage, job.engine_id) == ("s" * 100, "e" * 100)
+    assert {name: job.detail.get(name) for name in detail} == {**detail, "rest": None}
+    desk.worker.log(claim, [f"line {n} {'l' * 20_000}" for n in range(20)])
+    desk.worker.log(claim, ["more"] * 3000)
+    assert desk.worker.fail(claim, "permanent", "c" * 9000, "m " * 9000) == "failed"
+    job = desk.job(claim)
+    assert job.error_code == "c" * 100
+    assert job.last_error is not None
+    assert len(job.last_error) <= 500
+
+
+def test_what_was_said_is_kept_but_for_control_characters(desk: Desk) -> None:
+    claim = desk.claimed()
+    text = "the password: hunter2 is in /etc/shadow\nfamily 👨\u200d👩 می\u200cخواهم"
+    desk.worker.put_passage(claim, 0, {"text": f"\x00\x1b[2J\u202e{text}\x9b", "words": []})
+    [passage] = desk.worker.passages(claim)
+    assert passage["text"] == f"[2J{text}"
 
 
 def test_a_handler_fetches_works_puts_and_logs(stored_desk: Desk) -> None:
@@ -297,3 +363,58 @@ def test_the_admin_secret_registers_workers(server: Running) -> None:
         stored = tx.all("SELECT * FROM worker_keys")
     assert good.json()["key"] not in str(stored)
     assert [row["prefix"] for row in stored] == [good.json()["prefix"]]
+
+
+# Lost answers and new processes
+
+
+def test_a_request_that_is_repeated_gets_the_same_jobs(desk: Desk) -> None:
+    desk.enqueue()
+    desk.enqueue()
+    desk.worker.hello(Hello(kinds=["demo"], capabilities=["cpu"], boot_id="boot_1"))
+    [first] = desk.worker.claim(1, request_id="req_1")
+    assert desk.worker.claim(1, request_id="req_1") == [first]
+    [second] = desk.worker.claim(1, request_id="req_2")
+    assert second.job_id != first.job_id
+
+
+def test_what_a_heartbeat_does_not_list_is_freed_at_once(desk: Desk) -> None:
+    jobs = {desk.enqueue(), desk.enqueue()}
+    desk.worker.hello(Hello(kinds=["demo"], capabilities=["cpu"], boot_id="boot_1"))
+    [lost] = desk.worker.claim(1, request_id="req_1")
+    [kept] = desk.worker.claim(1, request_id="req_2")
+    assert {lost.job_id, kept.job_id} == jobs
+    # That of another heart, which knows of neither.
+    desk.worker.heartbeat([], Roll())
+    assert desk.job(lost.claim).state == "processing"
+    beats = desk.worker.heartbeat([kept.claim], Roll(["req_1", "req_2"])).beats
+    assert beats == {kept.claim_id: Beat(True)}
+    assert (desk.job(lost.claim).state, desk.job(lost.claim).attempt) == ("queued", 0)
+    assert desk.job(kept.claim).state == "processing"
+
+
+def test_what_does_not_move_on_is_listed_and_not_renewed(desk: Desk) -> None:
+    desk.enqueue()
+    desk.worker.hello(Hello(kinds=["demo"], capabilities=["cpu"], boot_id="boot_1"))
+    [stuck] = desk.worker.claim(1, request_id="req_1")
+    until = desk.job(stuck.claim).claim_expires_at
+    desk.worker.heartbeat([], Roll(["req_1"], [stuck.claim]))
+    assert desk.job(stuck.claim).state == "processing"
+    assert desk.job(stuck.claim).claim_expires_at == until
+
+
+def test_a_process_that_starts_anew_frees_what_the_old_one_held(desk: Desk) -> None:
+    desk.enqueue()
+    desk.worker.hello(Hello(kinds=["demo"], capabilities=["cpu"], boot_id="boot_1"))
+    [old] = desk.worker.claim(1, request_id="req_1")
+    # Saying it once more, as after an answer that was lost, changes nothing.
+    desk.worker.hello(Hello(kinds=["demo"], capabilities=["cpu"], boot_id="boot_1"))
+    assert desk.job(old.claim).state == "processing"
+    desk.worker.hello(Hello(kinds=["demo"], capabilities=["cpu"], boot_id="boot_2"))
+    assert desk.job(old.claim).state == "queued"
+    [new] = desk.worker.claim(1, request_id="req_2")
+    assert new.job_id == old.job_id
+    assert desk.worker.heartbeat([old.claim]).beats == {old.claim_id: Beat(False)}
+    with pytest.raises(errors.ClaimLost):
+        desk.worker.release(old.claim)
+    assert desk.job(new.claim).state == "processing"

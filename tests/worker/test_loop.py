@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +23,10 @@ from rushes.protocol import (
     Part,
     Progress,
     Pulse,
+    Roll,
     Source,
 )
-from rushes.worker import loop
+from rushes.worker import context, loop
 from rushes.worker.context import JobContext, Stop
 from rushes.worker.loop import Handler, Worker
 from rushes.worker.outcome import sanitize
@@ -40,18 +42,24 @@ class Script:
         self.answers: dict[str, str] = {}
         self.outages = 0
         self.drain = False
+        self.requests: list[str | None] = []
+        self.rolls: list[Roll] = []
 
     def hello(self, hello: Hello) -> None:
         self.told.append(("hello", *hello.kinds))
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
+        self.requests.append(request_id)
         taken, self.assignments = self.assignments[:limit], self.assignments[limit:]
         return taken
 
-    def heartbeat(self, claims: Sequence[Claim]) -> Pulse:
+    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
         self._outage()
         beats = {each.claim_id: self.beats.get(each.job_id, Beat(True)) for each in claims}
         self.told.append(("heartbeat", *[each.job_id for each in claims]))
+        self.rolls.append(roll or Roll())
         return Pulse(beats, self.drain)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
@@ -152,6 +160,7 @@ def worker(script: Script, run: Callable[[JobContext], Any], **options: Any) -> 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(context, "LISTEN_SECONDS", 0.001)
 
 
 def test_a_job_is_run_and_completed() -> None:
@@ -270,23 +279,117 @@ def test_a_heartbeat_renews_and_tells_of_cancel_loss_and_drain() -> None:
     assert not [each for each in script.told if each[0] in ("complete", "fail", "release")]
 
 
-def test_a_worker_that_cannot_renew_in_time_fences_itself() -> None:
+@pytest.mark.parametrize("held", [True, False])
+def test_a_worker_that_cannot_renew_in_time_halts_until_the_server_says_whose_the_job_is(
+    held: bool,
+) -> None:
     def run(job: JobContext) -> None:
         script.outages = 10**9
-        while not job.stopping:
+        while not job.suspended:
             crew.beat()
-        assert job.stop_reason is Stop.CLAIM_LOST
+        assert not job.stopping
+        script.outages = 3
+        script.beats[job.job_id] = Beat(held)
+        job.progress(0.5)
 
     script = Script(job(lease=0.05))
     crew = worker(script, run)
     crew.step()
-    assert not [each for each in script.told if each[0] in ("complete", "fail", "release")]
+    said = [each[0] for each in script.told]
+    assert said == ["hello", "heartbeat", *(["progress", "complete"] if held else [])]
 
 
-def test_a_result_that_comes_too_late_is_not_reported() -> None:
+def test_a_stop_is_heard_while_the_handler_is_held_up() -> None:
+    def run(job: JobContext) -> None:
+        job.suspend()
+        threading.Timer(0.02, crew.stop).start()
+        script.outages = 10**9
+        try:
+            job.wait(60)
+        finally:
+            script.outages = 0
+
+    script = Script(job())
+    crew = worker(script, run)
+    crew.run()
+    assert ("release", "job_1") in script.told
+
+
+def test_time_that_a_handler_is_held_up_is_not_taken_for_a_stall() -> None:
+    def run(job: JobContext) -> None:
+        job.suspend()
+        time.sleep(0.02)
+        assert not job.stalled
+        crew.beat()
+        assert not job.stalled
+
+    script = Script(job())
+    crew = worker(script, run, stall_seconds=0.01)
+    crew.step()
+    assert ("heartbeat", "job_1") in script.told
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_before_a_late_result_is_reported_the_server_is_asked(held: bool) -> None:
     script = Script(job(lease=0.001))
-    worker(script, lambda job: job.wait(0.01)).step()
-    assert [each[0] for each in script.told] == ["hello"]
+    script.beats["job_1"] = Beat(held)
+    worker(script, lambda job: time.sleep(0.01)).step()
+    said = [each[0] for each in script.told]
+    assert said == ["hello", "heartbeat", *(["complete"] if held else [])]
+
+
+# Claim requests
+
+
+def test_a_claim_without_an_answer_is_repeated_as_the_same_request() -> None:
+    class Away(Script):
+        def claim(
+            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        ) -> list[Assignment]:
+            taken = super().claim(limit, wait_seconds, request_id)
+            self._outage()
+            return taken
+
+    script = Away(job("a"), job("b"))
+    crew = worker(script, lambda job: crew.stop() if job.job_id == "b" else None)
+    script.outages = 1
+    script.assignments.insert(0, job("lost"))
+    crew.run()
+    first, again, second, *_ = script.requests
+    assert first == again != second
+
+
+def test_a_heartbeat_tells_each_answered_request_until_it_got_through() -> None:
+    def run(job: JobContext) -> None:
+        script.outages = 1
+        crew.beat()
+        crew.beat()
+        crew.beat()
+
+    script = Script(job("a"), job("b"))
+    crew = worker(script, run)
+    crew.step()
+    crew.step()
+    a, b = script.requests
+    assert [each.answered for each in script.rolls] == [(a,), (), (b,), ()]
+
+
+def test_a_heartbeat_does_not_tell_of_an_answer_that_is_on_its_way() -> None:
+    """Else the server would free what the worker is about to run."""
+
+    class Racing(Script):
+        def claim(
+            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        ) -> list[Assignment]:
+            taken = super().claim(limit, wait_seconds, request_id)
+            crew.beat()
+            return taken
+
+    script = Racing(job())
+    crew = worker(script, lambda job: crew.beat())
+    crew.step()
+    assert [each.answered for each in script.rolls] == [(), tuple(script.requests)]
+    assert script.told[1:3] == [("heartbeat",), ("heartbeat", "job_1")]
 
 
 def test_a_stalled_job_is_left_out_of_the_heartbeat() -> None:
@@ -302,6 +405,8 @@ def test_a_stalled_job_is_left_out_of_the_heartbeat() -> None:
     crew.step()
     beats = [each for each in script.told if each[0] == "heartbeat"]
     assert beats == [("heartbeat", "job_1"), ("heartbeat",), ("heartbeat", "job_1")]
+    # Yet it says that it holds it.
+    assert [len(each.stalled) for each in script.rolls] == [0, 1, 0]
 
 
 def test_reports_are_repeated_until_there_is_an_answer() -> None:
@@ -358,7 +463,9 @@ def test_a_job_that_comes_back_while_its_old_report_is_on_its_way_is_kept() -> N
     reported = threading.Event()
 
     class Slow(Script):
-        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        def claim(
+            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        ) -> list[Assignment]:
             taken = super().claim(2 if back.is_set() else 1)
             back.set()
             return taken
@@ -392,11 +499,11 @@ def test_a_job_that_comes_back_while_its_old_report_is_on_its_way_is_kept() -> N
 
 def test_a_drained_worker_claims_nothing_until_it_is_enabled_again() -> None:
     class Drained(Script):
-        def heartbeat(self, claims: Sequence[Claim]) -> Pulse:
+        def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
             if not claims:
                 waiting.append([each.job_id for each in self.assignments])
                 self.drain = False
-            return super().heartbeat(claims)
+            return super().heartbeat(claims, roll)
 
     def run(job: JobContext) -> None:
         crew.beat()
@@ -415,11 +522,13 @@ def test_a_drained_worker_claims_nothing_until_it_is_enabled_again() -> None:
 
 def test_the_loop_survives_an_outage_of_the_queue() -> None:
     class Away(Script):
-        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        def claim(
+            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        ) -> list[Assignment]:
             if self.outages:
                 self.outages -= 1
                 raise errors.DatabaseDown("away")
-            return super().claim(limit, wait_seconds)
+            return super().claim(limit, wait_seconds, request_id)
 
     script = Away(job())
     script.outages = 2
@@ -433,7 +542,9 @@ def test_a_waiting_claim_is_interrupted_by_stop() -> None:
     freed = threading.Event()
 
     class Waiting(Script):
-        def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+        def claim(
+            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        ) -> list[Assignment]:
             waiting.set()
             assert freed.wait(10)
             return []

@@ -46,12 +46,24 @@ test("a divided encode is under way although it waits for its parts", () => {
 test("transcriptions tell how far they are, and can be tried again", () => {
   const running = job({ kind: "transcribe", state: "processing", progress: 0.42 });
   expect(said(media([running], { status: "ready", transcript_status: "processing" }))).toEqual(["Transcribing 42 %"]);
-  const failed = badges(media([], { status: "ready", transcript_status: "failed" }));
+  const failed = badges(media([], { status: "ready", transcript_status: "failed", can_retry_transcript: true }));
   expect(failed).toEqual([{ text: "Retry transcript", tone: "bad", action: "retry-transcript" }]);
 });
 
 test("an encode that failed can be tried again", () => {
-  expect(badges(media([], { status: "failed" }))[0]).toMatchObject({ tone: "bad", action: "retry-encode" });
+  expect(badges(media([], { status: "failed", can_retry: true }))[0]).toMatchObject({ tone: "bad", action: "retry-encode" });
+});
+
+test("what is wrong with a recording is said once, and nobody is asked to try again", () => {
+  const error = "the file is damaged";
+  const both = { error, can_retry: false, transcript_error: error, can_retry_transcript: false };
+  const failed = media([], { status: "failed", transcript_status: "failed", ...both });
+  expect(badges(failed)).toEqual([{ text: "The file is damaged", tone: "bad" }]);
+  const waiting = media([job({})], { status: "pending", transcript_status: "failed", ...both });
+  expect(badges(waiting)).toEqual([
+    { text: "Waiting to be encoded…", tone: "wait" },
+    { text: "No transcript: the file is damaged", tone: "bad" },
+  ]);
 });
 
 test("progress reaches the item without asking the server", () => {
@@ -61,6 +73,13 @@ test("progress reaches the item without asking the server", () => {
   expect(after.progress).toBe(0.5);
   expect(said(after)).toEqual(["Encoding 50 %"]);
   expect(before.jobs[0]!.progress).toBe(0.1);
+});
+
+test("a report that does not say what is left leaves it unknown", () => {
+  const before = media([job({ kind: "transcribe", state: "processing", stage: "transcribing", speed: 1.9, eta_seconds: 0.4 })]);
+  const event = { type: "transcription.progress", job_id: "job_1", status: "processing", progress: 0.7, stage: "diarizing" };
+  const [after] = advanced(before, event)!.jobs;
+  expect([after!.stage, after!.speed, after!.eta_seconds]).toEqual(["diarizing", null, null]);
 });
 
 test("what progress cannot tell is asked for", () => {

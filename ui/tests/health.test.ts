@@ -3,7 +3,7 @@ import { checksOf, isWell, type Answers } from "../src/settings/health";
 
 const GB = 1_000_000_000;
 const well: Answers = {
-  ready: { status: "ok", database: true, storage: true, accepting: true },
+  ready: { status: "ok", database: true, storage: true, sweep: true, events: true, accepting: true },
   health: { status: "ok", database: true, redis: null, active_workers: 1, pending_jobs: 0 },
   details: {
     status: "ok",
@@ -29,6 +29,11 @@ describe("health", () => {
     expect(toneOf(free(2 * GB), "storage")).toBe("wait");
     expect(toneOf(free(GB), "storage")).toBe("bad");
     expect(toneOf({ ...free(1), minFreeBytes: 0 }, "storage")).toBe("good");
+  });
+
+  it("says when nobody looks after lost jobs", () => {
+    const [server] = checksOf({ ...well, ready: { ...well.ready, sweep: false } });
+    expect([server!.id, server!.tone]).toEqual(["server", "bad"]);
   });
 
   it("says what to do about everything that is wrong", () => {

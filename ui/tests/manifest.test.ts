@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { captionsLanguage, levelFor, qualitiesOf, sameStreams, streamsOf } from "../src/player/manifest";
+import { levelFor, qualitiesOf, sameStreams, streamsOf, textsOf } from "../src/player/manifest";
 
 const MASTER = `#EXTM3U
 #EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="audio",NAME="audio",URI="audio/playlist.m3u8"
@@ -17,10 +17,13 @@ test("the streams of a master playlist, whatever is said of captions", () => {
   expect(sameStreams(MASTER, MASTER.replace("1080p/", "original/"))).toBe(false);
 });
 
-test("the language of the captions", () => {
-  expect(captionsLanguage(MASTER)).toBeUndefined();
-  expect(captionsLanguage(CAPTIONED)).toBe("en");
-  expect(captionsLanguage(CAPTIONED.replace(',LANGUAGE="en"', ""))).toBe("");
+test("what there is to read along, what was said first", () => {
+  const subtitles = '#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="captions",NAME="Deutsch",LANGUAGE="de",URI="subtitles/playlist.m3u8"\n';
+  const said = { language: "en", name: "en", file: "captions.vtt" };
+  expect(textsOf(MASTER)).toEqual([]);
+  expect(textsOf(CAPTIONED)).toEqual([said]);
+  expect(textsOf(CAPTIONED.replace(',LANGUAGE="en"', ""))).toEqual([{ ...said, language: "" }]);
+  expect(textsOf(subtitles + CAPTIONED)).toEqual([said, { language: "de", name: "Deutsch", file: "subtitles/captions.vtt" }]);
 });
 
 const level = (width: number, height: number, name: string, codec = "avc1.640028") => ({ width, height, bitrate: width, url: `https://x/ver_1/${name}/playlist.m3u8`, codec });

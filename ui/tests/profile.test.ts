@@ -14,6 +14,8 @@ const profile: Profile = {
   segment_seconds: 4,
   audio_bitrate: 128,
   original: true,
+  original_bitrate: null,
+  keep_original: false,
   encoder: "auto",
   divide_after: 600,
   span_seconds: 60,

@@ -3,7 +3,7 @@ import type { Job, QueueStats } from "../src/lib/api";
 import { addressOf, fromAddress, isFiltered, kindOfEvent, NO_FILTERS, toAddress, toBulk, toList } from "../src/queue/filters";
 import { Paced } from "../src/queue/paced";
 import { relatives } from "../src/queue/relatives";
-import { appended, counts, merged, neighbour, retriedBy } from "../src/queue/rows";
+import { appended, counts, merged, neighbour, retriedBy, runningFirst } from "../src/queue/rows";
 
 const job = (id: string, more: Partial<Job> = {}): Job => ({ id, kind: "transcode", state: "queued", ...more }) as Job;
 const ids = (jobs: Job[]): string => jobs.map((each) => each.id).join(" ");
@@ -45,6 +45,13 @@ describe("filters", () => {
 describe("a list that changes", () => {
   const rows = ["9", "8", "7", "5", "3"].map((id) => job(id));
   const page = (complete: boolean, ...items: Job[]) => ({ items, complete });
+
+  it("shows first what runs, also in parts", () => {
+    const mixed = [job("9"), job("8", { state: "processing" }), job("7"), job("6", { state: "blocked", divided_at: "2026-01-01T00:00:00Z" })];
+    expect(ids(runningFirst(mixed))).toBe("8 6 9 7");
+    const first = page(false, job("3", { state: "processing" }), job("9"), job("8"));
+    expect(ids(merged([job("9"), job("8"), job("7"), job("3")], first, false).rows)).toBe("3 9 8 7");
+  });
 
   it("takes new jobs to the top and drops those that fit no more", () => {
     const { rows: next, held } = merged(rows, page(false, job("a"), job("9", { state: "processing" }), job("7")), false);

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rushes import errors, ids
-from rushes.accounts import account, keys, store
+from rushes import errors, ids, limits
+from rushes.accounts import account, keys, security_log, store, throttle
 from rushes.accounts.account import Principal, Role, Scope, User
+from rushes.accounts.security_log import Action
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import Worker
+from rushes.jobs.job import WORD
+from rushes.kinds import Grant, is_remote
 
 if TYPE_CHECKING:
     from pwdlib import PasswordHash
@@ -24,12 +25,8 @@ if TYPE_CHECKING:
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 LINK_MS = 24 * HOUR_MS
 INVITE_MS = 24 * HOUR_MS
-FAILURE_WINDOW_MS = 15 * MINUTE_MS
-FAILURES_PER_NAME, FAILURES_PER_ADDRESS = 6, 30
 # How old "last seen" may be before it is written again.
 TOUCH_MS = MINUTE_MS
-# argon2 takes 64 MB each time; a crowd at the door must not take all memory.
-_hashing = threading.Semaphore(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,12 @@ def ensure_admin(tx: Tx) -> User:
     """The first admin; made when there is none, without a password."""
     admin = store.first_admin(tx)
     if admin is None:
-        store.add_user(tx, ids.new("usr"), "admin", Role.ADMIN, None)
+        try:
+            add_user(tx, "admin", Role.ADMIN)
+        except errors.AlreadyExists:
+            # Another server that started at the same time, unless the name is a mere user's.
+            if store.first_admin(tx) is None:
+                raise
         admin = store.first_admin(tx)
     assert admin is not None
     return admin
@@ -56,14 +58,19 @@ def ensure_admin(tx: Tx) -> User:
 def add_user(tx: Tx, name: str, role: Role = Role.USER, password_hash: str | None = None) -> User:
     user_id = ids.new("usr")
     store.add_user(tx, user_id, account.tidy_name(name), role, password_hash)
-    return _found(store.get_user(tx, user_id), user_id)
+    user = _found(store.get_user(tx, user_id), user_id)
+    security_log.record(tx, Action.USER_ADDED, user.name, user_id=user_id, role=role)
+    return user
 
 
 def set_password(tx: Tx, user_id: str, password_hash: str, *, besides: str = "") -> None:
-    """A new password ends every session but the one it was set in."""
+    """A new password ends every session but the one it was set in, and links to sign in."""
     if not store.change_user(tx, user_id, password_hash=password_hash):
         raise errors.NotFound(f"no user {user_id}")
-    store.end_sessions(tx, user_id, besides=besides)
+    ended = store.end_sessions(tx, user_id, besides=besides)
+    store.end_links(tx, user_id)
+    user = _found(store.get_user(tx, user_id), user_id)
+    security_log.record(tx, Action.PASSWORD_CHANGED, user.name, sessions_ended=ended)
 
 
 def set_disabled(tx: Tx, user_id: str, disabled: bool) -> User:
@@ -73,18 +80,33 @@ def set_disabled(tx: Tx, user_id: str, disabled: bool) -> User:
     store.disable_user(tx, user_id, disabled)
     if disabled:
         store.end_sessions(tx, user_id)
+        store.end_links(tx, user_id)
         if store.first_admin(tx) is None:
             raise errors.WrongState("this is the last admin")
+    if disabled != (user.disabled_at is not None):
+        action = Action.USER_DISABLED if disabled else Action.USER_ENABLED
+        security_log.record(tx, action, user.name, user_id=user_id)
     return _found(store.get_user(tx, user_id), user.id)
 
 
 def change_user(tx: Tx, user_id: str, **values: Any) -> User:
     store.lock_admins(tx)
+    before = _found(store.get_user(tx, user_id), user_id)
     if values:
         store.change_user(tx, user_id, **values)
     if store.first_admin(tx) is None:
         raise errors.WrongState("this is the last admin")
-    return _found(store.get_user(tx, user_id), user_id)
+    user = _found(store.get_user(tx, user_id), user_id)
+    if user != before:
+        security_log.record(
+            tx,
+            Action.USER_CHANGED,
+            user.name,
+            user_id=user_id,
+            role=user.role,
+            quota_bytes=user.quota_bytes,
+        )
+    return user
 
 
 # Passwords: slow on purpose, so never inside a transaction
@@ -103,14 +125,12 @@ def _nobody() -> str:
 
 
 def hash_password(password: str) -> str:
-    with _hashing:
-        return _hasher().hash(account.check_password(password))
+    return _hasher().hash(account.check_password(password))
 
 
 def _verify(password: str, hash: str | None) -> bool:
     """Takes as long for a user who does not exist as for one who does."""
-    with _hashing:
-        right = _hasher().verify(password, hash or _nobody())
+    right = _hasher().verify(password, hash or _nobody())
     return right and hash is not None
 
 
@@ -120,52 +140,30 @@ def _verify(password: str, hash: str | None) -> bool:
 def sign_in(db: Database, name: str, password: str, address: str) -> str:
     """The user's id. Raises Unauthorized whatever is wrong, TooMany after too many failures."""
     name = account.folded_name(name)[:64]
-    with throttled(db, address, name):
+    with throttle.throttled(db, address, name):
         with db.read() as tx:
             row = store.user_by_name(tx, name)
         kept = row["password_hash"] if row else None
         right = _verify(password[: account.PASSWORD_LENGTHS[1]], kept)
         if row is None or not right or row["disabled_at"] is not None:
             raise errors.Unauthorized("the name or the password is wrong")
-    db.run(lambda tx: store.forget_failures(tx, f"name:{name}|{address}"))
-    return str(row["id"])
+    user_id = str(row["id"])
 
+    def enter(tx: Tx) -> None:
+        throttle.forgive(tx, address, name)
+        store.note_address(tx, user_id, throttle.network_of(address))
 
-@contextmanager
-def throttled(db: Database, address: str, name: str | None = None) -> Iterator[None]:
-    """Around a try to get in. Counted in the database, so that all servers agree; nobody is locked
-    out for good."""
-    # As a failure until it is none: many tries at the same time see each other.
-    tries = db.run(lambda tx: [store.add_failure(tx, each) for each in _subjects(address, name)])
-    has_failed = False
-    try:
-        _refuse_crowd(db, address, name)
-        yield
-    except errors.Unauthorized as error:
-        has_failed = not isinstance(error, errors.TooMany)
-        raise
-    finally:
-        if not has_failed:
-            db.run(lambda tx: store.drop_failures(tx, tries))
-
-
-def _refuse_crowd(db: Database, address: str, name: str | None) -> None:
-    with db.read() as tx:
-        for subject, limit in _subjects(address, name).items():
-            if store.count_failures(tx, subject, FAILURE_WINDOW_MS) > limit:
-                raise errors.TooMany("too many failed tries: wait a quarter of an hour")
-
-
-def _subjects(address: str, name: str | None) -> dict[str, int]:
-    subjects = {f"from:{address}": FAILURES_PER_ADDRESS}
-    if name is not None:
-        subjects[f"name:{name}|{address}"] = FAILURES_PER_NAME
-    return subjects
+    db.run(enter)
+    return user_id
 
 
 def make_link(tx: Tx, user_id: str) -> str:
+    """A newer link ends the one before."""
     secret = keys.make_plain()
+    store.end_links(tx, user_id)
     store.add_link(tx, secret.hash, user_id, LINK_MS)
+    name = _found(store.get_user(tx, user_id), user_id).name
+    security_log.record(tx, Action.LINK_MADE, name, user_id=user_id)
     return secret.text
 
 
@@ -178,11 +176,25 @@ def use_link(tx: Tx, text: str) -> str:
     return user_id
 
 
-def open_session(tx: Tx, user_id: str, label: str, lasts_ms: int) -> str:
+def open_session(tx: Tx, user_id: str, label: str, lasts_ms: int, how: Action) -> str:
     """The cookie's value."""
     secret = keys.make_plain()
-    store.add_session(tx, ids.new("ses"), secret.hash, user_id, label[:200], lasts_ms)
+    session_id = ids.new("ses")
+    store.add_session(tx, session_id, secret.hash, user_id, label[:200], lasts_ms)
+    user = _found(store.get_user(tx, user_id), user_id)
+    security_log.record(tx, how, by=user, session_id=session_id)
     return secret.text
+
+
+def sign_out(tx: Tx, user_id: str, session_id: str) -> None:
+    if store.end_sessions(tx, user_id, only=session_id):
+        security_log.record(tx, Action.SIGNED_OUT, session_id=session_id)
+
+
+def end_session(tx: Tx, user_id: str, session_id: str) -> None:
+    if not store.end_sessions(tx, user_id, only=session_id):
+        raise errors.NotFound("no such session")
+    security_log.record(tx, Action.SESSION_ENDED, session_id)
 
 
 # Being recognised
@@ -236,9 +248,17 @@ def as_admin(db: Database) -> Principal:
 
 
 def make_token(
-    tx: Tx, user: User, name: str, scopes: list[str], lasts_seconds: float | None
+    tx: Tx,
+    user: User,
+    name: str,
+    scopes: list[str],
+    lasts_seconds: float | None,
+    *,
+    most: int = 0,
 ) -> tuple[str, NewKey]:
+    """`most`: how many a user may have."""
     account.check_scopes(scopes, user.role)
+    limits.refuse_beyond(store.count_tokens(tx, user.id) + 1, most, "API tokens")
     secret = keys.make(keys.Kind.TOKEN)
     token_id = ids.new("tok")
     store.add_token(
@@ -251,25 +271,105 @@ def make_token(
         scopes=msgspec.json.encode(scopes).decode(),
         lasts_ms=None if lasts_seconds is None else int(lasts_seconds * 1000),
     )
+    security_log.record(tx, Action.TOKEN_MADE, name, token=token_id, scopes=scopes)
     return token_id, NewKey(secret.text, secret.prefix)
+
+
+def revoke_token(tx: Tx, token_id: str, user_id: str) -> None:
+    name = store.revoke_token(tx, token_id, user_id)
+    if name is None:
+        raise errors.NotFound("no such token")
+    security_log.record(tx, Action.TOKEN_REVOKED, name, token=token_id)
 
 
 # Workers
 
 
-def register_worker(tx: Tx, name: str) -> tuple[str, NewKey]:
+@dataclass(frozen=True, slots=True)
+class KeyHolder:
+    """A worker that has shown a key; what it may do depends on both."""
+
+    worker: Worker
+    grant: Grant
+
+    @property
+    def id(self) -> str:
+        return self.worker.id
+
+    @property
+    def name(self) -> str:
+        return self.worker.name
+
+    @property
+    def kinds(self) -> list[str]:
+        """Those that it has announced and that the key is for."""
+        return [kind for kind in self.worker.kinds if self.grant.covers(kind)]
+
+
+def register_worker(tx: Tx, name: str, grant: Grant) -> tuple[str, NewKey]:
     worker_id = ids.new("wrk")
     fleet.register(tx, worker_id, name)
-    return worker_id, add_worker_key(tx, worker_id)
+    security_log.record(tx, Action.WORKER_REGISTERED, name, worker_id=worker_id, kinds=grant.kinds)
+    return worker_id, _new_worker_key(tx, worker_id, grant)
 
 
-def add_worker_key(tx: Tx, worker_id: str) -> NewKey:
+def add_worker_key(tx: Tx, worker_id: str, grant: Grant | None = None) -> NewKey:
+    """For the kinds of the worker's newest key, if it is not said for which."""
+    if grant is None:
+        newest = store.newest_worker_key(tx, worker_id)
+        grant = _grant(newest["kinds"]) if newest else Grant()
+    security_log.record(
+        tx, Action.WORKER_KEY_MADE, _worker_name(tx, worker_id), worker_id=worker_id
+    )
+    return _new_worker_key(tx, worker_id, grant)
+
+
+def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> None:
+    if not store.revoke_worker_key(tx, worker_id, prefix):
+        raise errors.NotFound("no such key")
+    security_log.record(
+        tx,
+        Action.WORKER_KEY_REVOKED,
+        _worker_name(tx, worker_id),
+        worker_id=worker_id,
+        prefix=prefix,
+    )
+
+
+def _worker_name(tx: Tx, worker_id: str) -> str:
+    worker = fleet.get(tx, worker_id)
+    return worker.name if worker else worker_id
+
+
+def _new_worker_key(tx: Tx, worker_id: str, grant: Grant) -> NewKey:
     secret = keys.make(keys.Kind.WORKER)
-    store.add_worker_key(tx, secret.prefix, worker_id, secret.hash)
+    store.add_worker_key(tx, secret.prefix, worker_id, secret.hash, _granted(grant))
     return NewKey(secret.text, secret.prefix)
 
 
-def by_worker_key(db: Database, text: str) -> Worker | None:
+def grant_of(kinds: Sequence[str] | None) -> Grant:
+    """Of the kinds that an admin has named; None: all that may leave the server."""
+    if kinds is None:
+        return Grant()
+    for kind in kinds:
+        if not WORD.fullmatch(kind):
+            raise errors.BadField("kinds", f"{kind!r} is not the name of a kind")
+        if not is_remote(kind):
+            raise errors.BadField("kinds", f"jobs of the kind {kind!r} are run by the server alone")
+    if not kinds:
+        raise errors.BadField("kinds", "must name at least one kind")
+    return Grant(tuple(sorted(set(kinds))))
+
+
+def _grant(text: str | None) -> Grant:
+    return Grant() if text is None else Grant(tuple(msgspec.json.decode(text)))
+
+
+def _granted(grant: Grant) -> str | None:
+    return None if grant.kinds is None else msgspec.json.encode(grant.kinds).decode()
+
+
+def by_worker_key(db: Database, text: str) -> KeyHolder | None:
     prefix = keys.prefix_of(keys.Kind.WORKER, text)
     if prefix is None:
         return None
@@ -277,23 +377,35 @@ def by_worker_key(db: Database, text: str) -> Worker | None:
         row = store.worker_key(tx, prefix)
         if not keys.matches(text, row["hash"] if row else "0" * 64) or row is None:
             return None
-        return fleet.get(tx, row["worker_id"])
+        worker = fleet.get(tx, row["worker_id"])
+    return KeyHolder(worker, _grant(row["kinds"])) if worker else None
 
 
-def invite(tx: Tx, name: str, created_by: str) -> tuple[dict[str, Any], str]:
+def invite(tx: Tx, name: str, grant: Grant, created_by: str) -> tuple[dict[str, Any], str]:
     secret = keys.make_code()
-    row = store.add_invite(tx, ids.new("inv"), secret.hash, name, created_by, INVITE_MS)
+    row = store.add_invite(
+        tx,
+        ids.new("inv"),
+        secret.hash,
+        name=name,
+        kinds=_granted(grant),
+        created_by=created_by,
+        lasts_ms=INVITE_MS,
+    )
+    security_log.record(tx, Action.INVITE_MADE, name, invite_id=row["id"], kinds=grant.kinds)
     return row, secret.text
 
 
-def join(tx: Tx, code: str, name: str) -> tuple[str, str, NewKey]:
-    """A code's one use: the worker's id, its name and its key."""
+def join(tx: Tx, code: str, name: str) -> tuple[str, str, Grant, NewKey]:
+    """A code's one use: the worker's id, its name, what its key is for, and the key."""
     worker_id = ids.new("wrk")
     given = store.use_invite(tx, keys.digest(keys.tidy_code(code)), worker_id)
     if given is None:
         raise errors.Unauthorized("this join code was used, has expired or never was")
-    fleet.register(tx, worker_id, given or name)
-    return worker_id, given or name, add_worker_key(tx, worker_id)
+    name, grant = given["name"] or name, _grant(given["kinds"])
+    fleet.register(tx, worker_id, name)
+    security_log.record(tx, Action.WORKER_JOINED, name, worker_id=worker_id, kinds=grant.kinds)
+    return worker_id, name, grant, _new_worker_key(tx, worker_id, grant)
 
 
 def _found(user: User | None, user_id: str) -> User:

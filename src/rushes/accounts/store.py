@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rushes import errors
@@ -125,6 +126,25 @@ def end_sessions(tx: Tx, user_id: str, *, only: str | None = None, besides: str 
     return len(rows)
 
 
+def ended(tx: Tx, holders: Sequence[Row]) -> set[int]:
+    """Which of them may not go on: the user is disabled, or the session or token has ended. Each
+    has a number, and tells by what it came."""
+    rows = tx.all(
+        """
+        WITH given AS ({given:number bigint, user_id text, session_id text, token_id text})
+        SELECT number FROM given
+        WHERE EXISTS (SELECT 1 FROM users WHERE users.id = given.user_id
+                AND disabled_at IS NOT NULL)
+        OR (given.session_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sessions
+            WHERE sessions.id = given.session_id AND expires_at > {now}))
+        OR (given.token_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tokens
+            WHERE tokens.id = given.token_id AND revoked_at IS NULL
+            AND (expires_at IS NULL OR expires_at > {now})))""",
+        given=holders,
+    )
+    return {int(row["number"]) for row in rows}
+
+
 # Tokens
 
 
@@ -180,14 +200,24 @@ def tokens_of(tx: Tx, user_id: str) -> list[Row]:
     )
 
 
-def revoke_token(tx: Tx, id: str, user_id: str) -> bool:
+def count_tokens(tx: Tx, user_id: str) -> int:
+    row = tx.one(
+        "SELECT count(*) AS live FROM tokens WHERE user_id = :user_id AND revoked_at IS NULL"
+        " AND (expires_at IS NULL OR expires_at > {now})",
+        user_id=user_id,
+    )
+    return int(row["live"]) if row else 0
+
+
+def revoke_token(tx: Tx, id: str, user_id: str) -> str | None:
+    """The name of what was revoked; None when there was none."""
     row = tx.one(
         "UPDATE tokens SET revoked_at = {now}"
-        " WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL RETURNING id",
+        " WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL RETURNING name",
         id=id,
         user_id=user_id,
     )
-    return row is not None
+    return row["name"] if row else None
 
 
 # Links that sign in once
@@ -201,6 +231,21 @@ def add_link(tx: Tx, hash: str, user_id: str, lasts_ms: int) -> None:
         user_id=user_id,
         lasts_ms=lasts_ms,
     )
+
+
+def end_links(tx: Tx, user_id: str) -> None:
+    tx.all("DELETE FROM signin_links WHERE user_id = :user_id AND used_at IS NULL", user_id=user_id)
+
+
+def anybody_was_here(tx: Tx) -> bool:
+    """Whether somebody has ever signed in, as far as that is remembered."""
+    row = tx.one(
+        """
+        SELECT 1 AS found WHERE EXISTS (SELECT 1 FROM users WHERE password_hash IS NOT NULL)
+        OR EXISTS (SELECT 1 FROM sessions) OR EXISTS (SELECT 1 FROM signin_links
+            WHERE used_at IS NOT NULL) OR EXISTS (SELECT 1 FROM known_addresses)"""
+    )
+    return row is not None
 
 
 def use_link(tx: Tx, hash: str) -> str | None:
@@ -229,6 +274,44 @@ def count_failures(tx: Tx, subject: str, within_ms: int) -> int:
     return int(row["failures"]) if row else 0
 
 
+def failures(tx: Tx, subject: str, within_ms: int, *, besides: list[int]) -> Row:
+    """How many, when the last was, and what time it is."""
+    row = tx.one(
+        """
+        SELECT count(*) AS count, max(at) AS last_at, {now} AS now FROM signin_failures
+        WHERE subject = :subject AND at > {now} - :within_ms
+        AND seq NOT IN ({given:seq bigint})""",
+        subject=subject,
+        within_ms=within_ms,
+        given=[{"seq": number} for number in besides],
+    )
+    assert row is not None
+    return row
+
+
+def note_address(tx: Tx, user_id: str, network: str) -> None:
+    """This user has got in from there."""
+    tx.all(
+        """
+        INSERT INTO known_addresses (user_id, network, seen_at) VALUES (:user_id, :network, {now})
+        ON CONFLICT (user_id, network) DO UPDATE SET seen_at = excluded.seen_at""",
+        user_id=user_id,
+        network=network,
+    )
+
+
+def is_known_at(tx: Tx, name: str, network: str, within_ms: int) -> bool:
+    row = tx.one(
+        """
+        SELECT 1 AS known FROM known_addresses JOIN users ON users.id = known_addresses.user_id
+        WHERE users.name = :name AND network = :network AND seen_at > {now} - :within_ms""",
+        name=name,
+        network=network,
+        within_ms=within_ms,
+    )
+    return row is not None
+
+
 def add_failure(tx: Tx, subject: str) -> int:
     """Its number, to take it back by."""
     row = tx.one(
@@ -251,26 +334,38 @@ def forget_failures(tx: Tx, subject: str) -> None:
 # Worker keys and invites
 
 
-def add_worker_key(tx: Tx, prefix: str, worker_id: str, hash: str) -> None:
+def add_worker_key(tx: Tx, prefix: str, worker_id: str, hash: str, kinds: str | None) -> None:
+    """`kinds`: what it is for, as JSON; None: all that may leave the server."""
     tx.all(
-        "INSERT INTO worker_keys (prefix, worker_id, hash, created_at)"
-        " VALUES (:prefix, :worker_id, :hash, {now})",
+        "INSERT INTO worker_keys (prefix, worker_id, hash, kinds, created_at)"
+        " VALUES (:prefix, :worker_id, :hash, :kinds, {now})",
         prefix=prefix,
         worker_id=worker_id,
         hash=hash,
+        kinds=kinds,
     )
 
 
 def worker_key(tx: Tx, prefix: str) -> Row | None:
     return tx.one(
-        "SELECT worker_id, hash FROM worker_keys WHERE prefix = :prefix AND revoked_at IS NULL",
+        "SELECT worker_id, hash, kinds FROM worker_keys"
+        " WHERE prefix = :prefix AND revoked_at IS NULL",
         prefix=prefix,
+    )
+
+
+def newest_worker_key(tx: Tx, worker_id: str) -> Row | None:
+    """Even if it is revoked."""
+    return tx.one(
+        "SELECT kinds FROM worker_keys WHERE worker_id = :worker_id"
+        " ORDER BY created_at DESC LIMIT 1",
+        worker_id=worker_id,
     )
 
 
 def worker_keys(tx: Tx) -> list[Row]:
     return tx.all(
-        "SELECT prefix, worker_id, created_at FROM worker_keys WHERE revoked_at IS NULL"
+        "SELECT prefix, worker_id, kinds, created_at FROM worker_keys WHERE revoked_at IS NULL"
         " ORDER BY created_at"
     )
 
@@ -285,15 +380,25 @@ def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> bool:
     return row is not None
 
 
-def add_invite(tx: Tx, id: str, hash: str, name: str, created_by: str, lasts_ms: int) -> Row:
+def add_invite(
+    tx: Tx,
+    id: str,
+    hash: str,
+    *,
+    name: str,
+    kinds: str | None,
+    created_by: str,
+    lasts_ms: int,
+) -> Row:
     row = tx.one(
         """
-        INSERT INTO invites (id, hash, name, created_by, created_at, expires_at)
-        VALUES (:id, :hash, :name, :created_by, {now}, {now} + :lasts_ms)
+        INSERT INTO invites (id, hash, name, kinds, created_by, created_at, expires_at)
+        VALUES (:id, :hash, :name, :kinds, :created_by, {now}, {now} + :lasts_ms)
         RETURNING id, name, created_at, expires_at""",
         id=id,
         hash=hash,
         name=name,
+        kinds=kinds,
         created_by=created_by,
         lasts_ms=lasts_ms,
     )
@@ -301,20 +406,21 @@ def add_invite(tx: Tx, id: str, hash: str, name: str, created_by: str, lasts_ms:
     return row
 
 
-def use_invite(tx: Tx, hash: str, worker_id: str) -> str | None:
-    """The name the invite gives, or None when it was used, has expired or never was."""
-    row = tx.one(
+def use_invite(tx: Tx, hash: str, worker_id: str) -> Row | None:
+    """What the invite gives, or None when it was used, has expired or never was."""
+    return tx.one(
         """
         UPDATE invites SET used_at = {now}, worker_id = :worker_id
-        WHERE hash = :hash AND used_at IS NULL AND expires_at > {now} RETURNING name""",
+        WHERE hash = :hash AND used_at IS NULL AND expires_at > {now}
+        RETURNING name, kinds""",
         hash=hash,
         worker_id=worker_id,
     )
-    return row["name"] if row else None
 
 
-def forget_expired(tx: Tx, *, keep_ms: int) -> None:
+def forget_expired(tx: Tx, *, keep_ms: int, known_ms: int) -> None:
     """Sessions, links, invites and failures that mean nothing any more."""
+    tx.all("DELETE FROM known_addresses WHERE seen_at < {now} - :keep_ms", keep_ms=known_ms)
     for table, column in (
         ("sessions", "expires_at"),
         ("signin_links", "expires_at"),

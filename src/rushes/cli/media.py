@@ -11,7 +11,9 @@ from rushes import errors
 from rushes.cli import client, output
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Document
+    from collections.abc import Sequence
+
+    from rushes.cli.api import Api, Document
 
 app = cyclopts.App(
     name="media", help="List, look at, share, change and remove media.", help_epilogue=""
@@ -19,7 +21,7 @@ app = cyclopts.App(
 
 Id = Annotated[str, cyclopts.Parameter(help="The media's id, such as med_0198a3….")]
 Status = Annotated[
-    Literal["pending", "processing", "ready", "failed"] | None,
+    Literal["pending", "processing", "ready", "failed", "trashed"] | None,
     cyclopts.Parameter(help="Only media with this status."),
 ]
 Query = Annotated[
@@ -48,23 +50,38 @@ Position = Annotated[
         help="bottom-right, bottom-left, top-right, top-left, or X,Y as shares such as 0.1,0.5."
     ),
 ]
+MOST_TRASHED = 10_000
 JOB_COLUMNS = ("id", "kind", "state", "stage", "progress", "worker_name")
 
 
 @app.command(name="ls")
 def list_media(
-    *, status: Status = None, query: Query = None, limit: Limit = 50, json: output.Json = False
+    *,
+    status: Status = None,
+    trashed: Annotated[
+        bool, output.FLAG, cyclopts.Parameter(help="What is in the trash; as --status trashed.")
+    ] = False,
+    query: Query = None,
+    limit: Limit = 50,
+    json: output.Json = False,
 ) -> None:
     """List media, newest first."""
+    if trashed and status not in (None, "trashed"):
+        raise errors.Invalid(f"what is in the trash is not {status}: leave out --status")
+    status = "trashed" if trashed else status
     with client.connect() as api:
-        found = api.items("/media", limit, status=status, q=query)
+        whose = {"everyone": True} if status == "trashed" else {}
+        found = api.items("/media", limit, status=status, q=query, **whose)
     if json:
         output.print_json(found)
+    elif found and status == "trashed":
+        kept = ("id", "deleted", "kept until", "length", "size", "title")
+        output.print_table(kept, [_trash_row(each) for each in found])
     elif found:
         columns = ("id", "status", "transcript", "length", "size", "created", "title")
         output.print_table(columns, [_row(each) for each in found])
     else:
-        print("no media")
+        print("the trash is empty" if status == "trashed" else "no media")
 
 
 @app.command
@@ -86,21 +103,90 @@ def show(id: Id, /, *, json: output.Json = False) -> None:
 
 
 @app.command(name="rm")
-def remove(*ids: Id, yes: output.Yes = False, json: output.Json = False) -> None:
-    """Remove media and their work; nobody can watch them any more."""
+def remove(
+    *ids: Id,
+    permanently: Annotated[
+        bool, output.FLAG, cyclopts.Parameter(help="For good, also out of the trash.")
+    ] = False,
+    yes: output.Yes = False,
+    json: output.Json = False,
+) -> None:
+    """Move media to the trash and cancel their work; nobody can watch them any more."""
+    _require(ids)
+    with client.connect() as api:
+        titles = _titles(api, ids, in_trash=permanently)
+        named = f'"{titles[0]}"' if len(ids) == 1 else output.count(len(ids), "media item")
+        if permanently:
+            output.confirm(f"Delete {named} for good? Nothing of it can be restored.", yes)
+        else:
+            output.confirm(f"Move {named} to the trash?", yes)
+        _act(api, "delete", ids=ids)
+        if permanently:
+            _act(api, "purge", ids=ids)
+    if json:
+        output.print_json([{"id": id, "removed": True, "trashed": not permanently} for id in ids])
+        return
+    for id, title in zip(ids, titles, strict=True):
+        print(f"{id} {'deleted for good' if permanently else 'removed'} ({output.one_line(title)})")
+    if not permanently:
+        output.note(f"in the trash; to take back: rushes media restore {' '.join(ids)}")
+
+
+@app.command
+def restore(*ids: Id, json: output.Json = False) -> None:
+    """Take media back from the trash; work that was under way goes on."""
+    _require(ids)
+    with client.connect() as api:
+        found = [api.post(f"/media/{id}/restore") for id in ids]
+    if json:
+        output.print_json(found)
+        return
+    for media in found:
+        print(f"{media['id']} restored ({output.one_line(media['title'])})")
+
+
+@app.command
+def empty_trash(
+    *,
+    everyone: Annotated[
+        bool, output.FLAG, cyclopts.Parameter(help="For admins: also the trash of others.")
+    ] = False,
+    yes: output.Yes = False,
+    json: output.Json = False,
+) -> None:
+    """Delete for good all that is in your trash."""
+    with client.connect() as api:
+        trash = api.get("/media/trash", everyone=everyone)
+        if trash["items"]:
+            named = output.count(trash["items"], "media item")
+            size = output.size(trash["size_bytes"])
+            output.confirm(f"Delete {named} ({size}) for good? Nothing can be restored.", yes)
+        changed = 0
+        while step := _act(api, "purge", everyone=everyone):
+            changed += step
+    if json:
+        output.print_json({"removed": changed, "size_bytes": trash["size_bytes"]})
+    else:
+        print(f"{output.count(changed, 'media item')} deleted for good")
+
+
+def _require(ids: Sequence[str]) -> None:
     if not ids:
         raise errors.Invalid("say which media, by their ids")
-    with client.connect() as api:
-        titles = [api.get(f"/media/{id}")["title"] for id in ids]
-        named = f'"{titles[0]}"' if len(ids) == 1 else output.count(len(ids), "media item")
-        output.confirm(f"Remove {named}?", yes)
-        for id in ids:
-            api.delete(f"/media/{id}")
-    if json:
-        output.print_json([{"id": id, "removed": True} for id in ids])
-    else:
-        for id, title in zip(ids, titles, strict=True):
-            print(f"{id} removed ({output.one_line(title)})")
+
+
+def _titles(api: Api, ids: Sequence[str], *, in_trash: bool) -> list[str]:
+    """NotFound for the first that is not there."""
+    known = {}
+    if in_trash:
+        trashed = api.items("/media", MOST_TRASHED, status="trashed", everyone=True)
+        known = {each["id"]: str(each["title"]) for each in trashed}
+    return [known.get(id) or api.get(f"/media/{id}")["title"] for id in ids]
+
+
+def _act(api: Api, action: str, **chosen: Any) -> int:
+    """Answers how many were changed."""
+    return int(api.post("/media/actions", {"action": action, "filter": chosen})["changed"])
 
 
 @app.command
@@ -264,6 +350,17 @@ def _row(media: Document) -> tuple[str, ...]:
         output.length(media["duration"]),
         output.size(media["size_bytes"]),
         output.when(media["created_at"]),
+        media["title"],
+    )
+
+
+def _trash_row(media: Document) -> tuple[str, ...]:
+    return (
+        media["id"],
+        output.when(media["deleted_at"]),
+        output.when(media["purge_at"]),
+        output.length(media["duration"]),
+        output.size(media["size_bytes"]),
         media["title"],
     )
 

@@ -159,6 +159,9 @@ def _process(
     from rushes.worker.folder import ABOUT, MEMORY, Folder
 
     result = Result(path=str(source), status="ready", folder=str(target))
+    if refusal := _refusal(source):
+        result.status, result.error = "failed", refusal
+        return result
     stat = source.stat()
     about = {
         "name": source.name,
@@ -197,7 +200,9 @@ def _process(
     try:
         made = transcode(job)
         spoken = _speech(folder, args["speech"], engines, listened) if "speech" in args else None
-        folder.finish([*(job.manifest or {}), *((spoken and spoken.names) or ())])
+        passing = tuple(f"{name}/" for name in made.get("temporary", ()))
+        kept = [name for name in job.manifest or {} if not name.startswith(passing)]
+        folder.finish([*kept, *((spoken and spoken.names) or ())])
     except errors.JobOutcome as error:
         result.status, result.error = "failed", error.message
         folder.forget_if_empty()
@@ -210,6 +215,20 @@ def _process(
     result.words = spoken.words if spoken else None
     result.size_bytes = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return result
+
+
+def _refusal(source: Path) -> str | None:
+    """As a server answers an upload."""
+    from rushes.media import sniff
+
+    try:
+        with source.open("rb") as file:
+            sniff.identify(file.read(sniff.HEAD_BYTES))
+    except errors.UnsupportedMedia as error:
+        return error.message
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return None
 
 
 @dataclass(slots=True)
@@ -245,11 +264,15 @@ def _speech(
     contents = folder.passages(assignment.claim)
     heard = passages.made_of(contents, passages.engine_of(result))
     master = (folder.target / playlist.MASTER).read_text()
+    manifest = (folder.target / playlist.MANIFEST).read_text()
     made = {
         "transcript.json": captions.render(heard, "json"),
         "captions.vtt": captions.vtt(heard, hls=True),
         "captions.m3u8": playlist.captions("captions.vtt", result["duration"]),
         playlist.MASTER: playlist.with_captions(master, "captions.m3u8", heard.language),
+        playlist.MANIFEST: playlist.manifest_with_captions(
+            manifest, "captions.vtt", heard.language
+        ),
     }
     for name, text in made.items() if heard.text else ():
         folder.put_artifact(assignment.claim, name, text.encode())

@@ -20,8 +20,7 @@ def run(
     given = {"host": host, "port": port}
     given = {name: value for name, value in given.items() if value is not None}
     if given:
-        derived = settings.base_url == f"http://{settings.host}:{settings.port}"
-        changed = {**given, "base_url": ""} if derived else given
+        changed = given if settings.has_base_url else {**given, "base_url": ""}
         settings = msgspec.structs.replace(settings, **changed)
     from rushes import serving
 

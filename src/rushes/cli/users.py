@@ -70,6 +70,29 @@ def link(name: Name, /, *, json: output.Json = False) -> None:
 
 
 @app.command
+def log(
+    *,
+    user: Annotated[str | None, cyclopts.Parameter(help="Only what this user did.")] = None,
+    action: Annotated[
+        str | None, cyclopts.Parameter(help="Only this, such as signin.failed.")
+    ] = None,
+    limit: Annotated[int, cyclopts.Parameter(help="How many at most.")] = 50,
+    json: output.Json = False,
+) -> None:
+    """Who has signed in or failed to, and what was changed about who may; newest first."""
+    with client.connect() as api:
+        params = {"user_id": _find(api, user)["id"] if user else None, "action": action}
+        found = api.items("/security-log", limit, **params)
+    if json:
+        output.print_json(found)
+    elif found:
+        names = ("time", "who", "what", "about", "from")
+        output.print_table(names, [_entry(each) for each in found])
+    else:
+        print("nothing was logged")
+
+
+@app.command
 def disable(name: Name, /, *, json: output.Json = False) -> None:
     """Sign a user out everywhere, and keep them out."""
     _set(name, True, json)
@@ -108,6 +131,11 @@ def _password() -> str:
 def _print_link(url: str) -> None:
     print(url)
     output.note("The link works once, within a day.")
+
+
+def _entry(entry: Document) -> tuple[str, ...]:
+    who, address = entry["user_name"] or "", entry["address"] or ""
+    return (output.when(entry["at"]), who, entry["action"], entry["subject"], address)
 
 
 def _row(user: Document) -> tuple[str, ...]:

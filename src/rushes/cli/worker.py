@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import cyclopts
 import msgspec
 
-from rushes import config, errors
+from rushes import config, errors, ids
 from rushes.cli import client
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rushes.worker.loop import Handler, Worker
 
-SPEECH = "transcribe"
+SPEECH, PICTURE = "transcribe", "transcode"
 KEY_FILE = "worker.key"
 # A handler that listens has ended by then; what others still hold is given back over their heads.
 STOP_SECONDS = 0.7
@@ -168,6 +168,7 @@ def _work(
     """`no_speech`: why nothing can be transcribed here. Then that is not offered, as a job that
     fails for this reason might succeed elsewhere."""
     from rushes import logs, protocol
+    from rushes.tools import programs
     from rushes.worker import capabilities as offers
     from rushes.worker.loop import Worker
     from rushes.worker.remote import Remote
@@ -176,10 +177,13 @@ def _work(
     if no_speech:
         _log().warning("nothing is transcribed here: %s", no_speech)
         table = {kind: handler for kind, handler in table.items() if kind != SPEECH}
+    if PICTURE in table and (said := programs.trouble()):
+        _log().warning("%s", said)
     hello = protocol.Hello(
         kinds=sorted(table),
         capabilities=offers.proved(capabilities),
         metadata=offers.described(),
+        boot_id=ids.new("boot"),
     )
     worker = Worker(
         Remote(access.server, access.key),

@@ -19,6 +19,13 @@ Name = Annotated[str, cyclopts.Parameter(help="What people will see.")]
 OptionalName = Annotated[
     str, cyclopts.Parameter(help="The worker's name; its host's if it is not said.")
 ]
+Kinds = Annotated[
+    str | None,
+    cyclopts.Parameter(
+        help="What the key is for, separated by commas; every kind that may leave the server, if"
+        " it is not said."
+    ),
+]
 Prefix = Annotated[
     str,
     # Random letters, of which a hyphen is one.
@@ -48,7 +55,10 @@ def show(which: Which, /, *, json: output.Json = False) -> None:
     if json:
         output.print_json(worker)
         return
-    keys = [f"{each['prefix']}… of {output.when(each['created_at'])}" for each in worker["keys"]]
+    keys = [
+        f"{each['prefix']}… of {output.when(each['created_at'])} for {_granted(each)}"
+        for each in worker["keys"]
+    ]
     pairs = {
         **{name: worker[name] for name in ("id", "name")},
         "status": _status(worker),
@@ -64,15 +74,16 @@ def show(which: Which, /, *, json: output.Json = False) -> None:
 
 
 @app.command
-def register(name: Name, /, *, json: output.Json = False) -> None:
+def register(name: Name, /, *, kinds: Kinds = None, json: output.Json = False) -> None:
     """Add a worker and print its key, once."""
     with client.connect() as api:
-        made = api.post("/worker/register", {"name": name})
+        made = api.post("/worker/register", {"name": name, "kinds": _listed(kinds)})
         where = api.where
     if json:
         output.print_json(made)
         return
-    output.print_pairs([("worker", made["worker_id"]), ("key", made["key"])])
+    pairs = [("worker", made["worker_id"]), ("kinds", _granted(made)), ("key", made["key"])]
+    output.print_pairs(pairs)
     output.note(
         f"The key is shown only now. On the worker's machine: set RUSHES_WORKER_KEY to it, then"
         f" run 'rushes worker --server {where}'."
@@ -80,10 +91,10 @@ def register(name: Name, /, *, json: output.Json = False) -> None:
 
 
 @app.command
-def invite(name: OptionalName = "", /, *, json: output.Json = False) -> None:
+def invite(name: OptionalName = "", /, *, kinds: Kinds = None, json: output.Json = False) -> None:
     """Print a command that lets one worker join, within a day."""
     with client.connect() as api:
-        made = api.post("/workers/invite", {"name": name})
+        made = api.post("/workers/invite", {"name": name, "kinds": _listed(kinds)})
     if json:
         output.print_json(made)
         return
@@ -141,6 +152,14 @@ def _find(api: Api, which: str) -> Document:
         raise errors.Invalid(f"{len(found)} workers have this name; say which by its id: {ids}")
     [worker] = found
     return dict(worker)
+
+
+def _listed(kinds: str | None) -> list[str] | None:
+    return None if kinds is None else [each.strip() for each in kinds.split(",") if each.strip()]
+
+
+def _granted(made: Document) -> str:
+    return "all kinds" if made["kinds"] is None else " ".join(made["kinds"])
 
 
 def _row(worker: Document) -> tuple[str, ...]:

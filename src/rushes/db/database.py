@@ -7,11 +7,13 @@ statement can run in autocommit (one round trip); on SQLite every write holds th
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -20,6 +22,7 @@ import sqlalchemy as sa
 from rushes import clock as clocks
 from rushes import errors
 from rushes.db import dialects
+from rushes.db.deadline import Deadlines
 from rushes.db.filelock import FileLock
 
 T = TypeVar("T")
@@ -42,7 +45,10 @@ POSTGRES_OPTIONS = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "connect_timeout": 10,
+    "tcp_user_timeout": 30_000,
 }
+# Of a transaction, as this side sees it: the limits above are kept by a server that is alive.
+DEADLINE_SECONDS = 60.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -111,9 +117,11 @@ class Database:
         # Called after every commit of `begin` and `step` in this process; they must not block.
         self.on_commit: list[Callable[[], None]] = []
         self._lock: FileLock | None = None
+        self.deadlines = Deadlines(DEADLINE_SECONDS)
         if self.url.get_backend_name() == "sqlite":
             self.dialect = dialects.Sqlite()
             self._lock = FileLock(f"{self.url.database}-lock", BUSY_SECONDS)
+            _make_private(Path(str(self.url.database)))
             self._engine = self.engine = _sqlite_engine(self.url, self._lock)
         else:
             self.dialect = dialects.Postgres()
@@ -204,13 +212,17 @@ class Database:
         with self.renamed():
             connection = self._engine.raw_connection()
             try:
-                yield connection
+                with self._watched(connection.driver_connection):
+                    yield connection
             finally:
                 if self.dialect.is_broken(connection.driver_connection):
                     connection.invalidate()
                     # Its neighbours in the pool are from before the restart, too.
                     self._engine.dispose()
                 connection.close()
+
+    def _watched(self, driver: Any) -> AbstractContextManager[None]:
+        return nullcontext() if self._lock else self.deadlines.watch(driver.pgconn.socket)
 
     def _begin(self, connection: Any) -> None:
         if self._lock is not None:
@@ -305,6 +317,18 @@ class _LockedConnection(sqlite3.Connection):
         if self.locked:
             self.locked = False
             self.lock.release()
+
+
+def _make_private(path: Path) -> None:
+    """The file holds keys and everybody's words. SQLite gives those beside it the same mode."""
+    beside = [Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-lock")]
+    # What cannot be made or changed here is told by whoever opens it.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    for each in (path, *beside):
+        with suppress(OSError):
+            if (mode := each.stat().st_mode) & 0o077:
+                each.chmod(mode & 0o700)
 
 
 def _sqlite_engine(url: sa.URL, lock: FileLock) -> sa.Engine:

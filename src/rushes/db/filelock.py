@@ -27,7 +27,7 @@ class FileLock:
         self._owner: int | None = None
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise errors.ReadOnly(
                 "the database's directory cannot be written", detail=str(error)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rushes.engines.engine import ANY_MODEL, Engine, EngineUnavailable
+from rushes.engines.pace import Pace
 from rushes.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Registry:
         self._options = options
         self._lock = threading.Lock()
         self._made: dict[str, Engine] = {}
+        self.pace = Pace(options.cache_dir / "pace.json")
 
     def get(self, id: str | None = None) -> Engine:
         """The one that is meant for this machine, unless another is named. Made once."""

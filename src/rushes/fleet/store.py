@@ -32,13 +32,16 @@ def hello(
     kinds: Sequence[str],
     capabilities: Sequence[str],
     metadata: Mapping[str, Any],
+    boot_id: str | None = None,
 ) -> None:
     """What the worker says it can do, each time it starts."""
     row = tx.one(
         """
         UPDATE workers SET kinds = :kinds, capabilities = :capabilities, metadata = :metadata,
-            last_seen_at = {now}
+            last_seen_at = {now}, boot_id = CAST(:boot_id AS text),
+            boot_at = CASE WHEN boot_id = CAST(:boot_id AS text) THEN boot_at ELSE {now} END
         WHERE id = :id RETURNING id""",
+        boot_id=boot_id,
         id=id,
         kinds=encode_limited("kinds", sorted(set(kinds))),
         capabilities=encode_limited("capabilities", sorted(set(capabilities))),

@@ -38,6 +38,8 @@ class Worker:
     metadata: dict[str, Any]
     registered_at: int
     last_seen_at: int | None
+    # When it last lost a job by its silence.
+    lost_at: int | None
     holds: int
 
     @classmethod
@@ -51,10 +53,11 @@ class Worker:
     def status(self, now: int, offline_after_ms: int) -> Status:
         if self.state is AdminState.DISABLED:
             return Status.DISABLED
+        heard_at = self.registered_at if self.last_seen_at is None else self.last_seen_at
+        if now - heard_at > offline_after_ms or (self.lost_at or 0) > heard_at:
+            return Status.OFFLINE
         if self.last_seen_at is None:
             return Status.ACTIVE
-        if now - self.last_seen_at > offline_after_ms:
-            return Status.OFFLINE
         return Status.BUSY if self.holds else Status.IDLE
 
     @property

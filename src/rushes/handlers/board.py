@@ -104,7 +104,6 @@ class Board:
     def tell(self) -> None:
         self._told_at = self._clock()
         speed = self.speed
-        left = (self._seconds_total - self._seconds) / speed if speed else None
         with self._lock:
             waiting, self._waiting = self._waiting, []
             # Each time: a report may get lost.
@@ -115,13 +114,21 @@ class Board:
             round(self.progress, 4),
             self.stage,
             checkpoint=checkpoint,
-            renditions=pictures or sounds,
+            # Until they are known again, what an earlier attempt has told is still true.
+            renditions=pictures or sounds or None,
             audio=sounds if pictures else None,
             speed=round(speed, 2) if speed else None,
-            eta_seconds=round(left, 1) if left is not None else None,
+            eta_seconds=self._left(speed),
         )
         for told in waiting:
             told.set()
+
+    def _left(self, speed: float | None) -> float | None:
+        """Unknown when all is encoded: what is still to be done has no length."""
+        left = self._seconds_total - self._seconds
+        if self.stage != "transcode" or not speed or left <= 0:
+            return None
+        return round(left / speed, 1)
 
     @property
     def progress(self) -> float:
@@ -133,7 +140,7 @@ class Board:
 
     @property
     def speed(self) -> float | None:
-        if self._began is None:
+        if self._began is None or self.stage != "transcode":
             return None
         at, done = self._began
         spent = self._clock() - at

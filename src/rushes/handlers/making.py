@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Event
 from typing import Any
 
@@ -16,13 +18,11 @@ from rushes.handlers.board import Board
 from rushes.handlers.shelf import Shelf
 from rushes.tools import boxes, ffmpeg, playlist, process, profile
 from rushes.tools.profile import Profile
-from rushes.tools.timeline import Timeline
+from rushes.tools.timeline import Segment, Timeline
 from rushes.worker.context import JobContext
 
 LIMITS = process.Limits()
 EARLIEST_TICKS = 90
-
-Place = Callable[[boxes.Fragment], tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,11 @@ class Desk:
     def overlay(self) -> Mapping[str, Any]:
         return self.edit.get("overlay") or {}
 
+    def warn(self, sentence: str) -> None:
+        """What people should know about what was made."""
+        self.warnings.append(sentence)
+        self.job.log(sentence)
+
     def seconds_of(self, name: str) -> list[float]:
         """How long the segments of a rendition are, as far as they are there without a gap."""
         found: list[float] = []
@@ -67,12 +72,12 @@ class Desk:
         sizes = [self.shelf.files[segment_of(name, n)].size_bytes for n in range(len(seconds))]
         row.total = row.done = len(seconds)
         row.status = "completed"
-        target = playlist.target_duration(seconds, self.profile.segment_seconds)
+        # The same as while it grew: players hold on to what they were told first.
+        wished = max(self.profile.segment_seconds, row.more.get("target_seconds", 0))
+        target = playlist.target_duration(seconds, wished)
         row.more["bandwidth"] = playlist.peak_rate(sizes, seconds, target)
         row.more["average_bandwidth"] = playlist.rate(sizes, seconds)
-        text = playlist.media_playlist(
-            seconds, target_seconds=self.profile.segment_seconds, growing=False
-        )
+        text = playlist.media_playlist(seconds, target_seconds=wished, growing=False)
         self.shelf.put(f"{name}/playlist.m3u8", text.encode())
 
 
@@ -81,14 +86,12 @@ def segment_of(rendition: str, number: int) -> str:
 
 
 class Track:
-    """One rendition's bytes on their way from a pipe to the shelf. `place` tells a fragment's
-    number and how long it plays; without it they are counted, and tell themselves."""
+    """One rendition's bytes on their way from a pipe to the shelf: each fragment is a segment."""
 
-    def __init__(self, desk: Desk, name: str, place: Place | None = None) -> None:
+    def __init__(self, desk: Desk, name: str) -> None:
         self._desk = desk
         self.name = name
         self._cutter = boxes.Cutter()
-        self._place = place
         self._began = False
         self.made: set[int] = set()
 
@@ -102,18 +105,15 @@ class Track:
             raise errors.TransientFailure("the encoder wrote no header", code="bad_output")
         return self._cutter.init
 
+    @property
+    def header(self) -> bytes:
+        return self.init.data
+
     def take(self, fragment: boxes.Fragment) -> None:
-        if self._place is None:
-            self.put(len(self.made), fragment.data, fragment.ticks / self.init.timescale)
-        else:
-            number, seconds = self._place(fragment)
-            self.put(number, fragment.data, seconds)
+        self.put(len(self.made), fragment.data, fragment.ticks / self.init.timescale)
 
     def put(self, number: int, data: bytes, seconds: float) -> None:
         self._begin()
-        if number in self.made:
-            # Times of a damaged source may go back; what is on its way to the shelf stays.
-            return
         self.made.add(number)
         name = segment_of(self.name, number)
         if name not in self._desk.shelf.files:
@@ -127,12 +127,12 @@ class Track:
         self._began = True
         name = f"{self.name}/init.mp4"
         there = self._desk.shelf.files.get(name)
-        if there is not None and there.sha256 != hashlib.sha256(self.init.data).hexdigest():
+        if there is not None and there.sha256 != hashlib.sha256(self.header).hexdigest():
             raise Differs(self.name)
         self._desk.board.row(self.name).more["codecs"] = self.init.codecs
         self._desk.board.note(f"codecs {self.name}", self.init.codecs)
         self._desk.board.hurry()
-        self._desk.shelf.put(name, self.init.data)
+        self._desk.shelf.put(name, self.header)
 
 
 class Differs(errors.TransientFailure):
@@ -143,52 +143,153 @@ class Differs(errors.TransientFailure):
         super().__init__(message, code="encoder_differs")
 
 
-class Copied(Track):
-    """Fragments that begin wherever the source has key frames are joined until the next boundary
-    of the grid."""
+class Unfit(errors.TransientFailure):
+    """What came out of a tool cannot be played as it is."""
 
-    def __init__(self, desk: Desk, name: str, segment_seconds: float) -> None:
+    def __init__(self, why: str) -> None:
+        super().__init__(why, code="bad_output")
+
+
+class Pictures(Track):
+    """Fragments that begin with a key frame and are joined to segments. Their times are written
+    anew, so that headers are the same whatever an encoder's first frames were."""
+
+    def __init__(self, desk: Desk, name: str) -> None:
         super().__init__(desk, name)
-        self._grid = segment_seconds
         self._parts: list[boxes.Fragment] = []
 
+    @property
+    def header(self) -> bytes:
+        return boxes.without_edits(self.init.data)
+
+    def joined(self, end: int) -> bytes:
+        """All that has come of a segment; the next begins at `end`."""
+        ends = [*(part.shown[0] for part in self._parts[1:]), end]
+        data = [boxes.retimed(part, at) for part, at in zip(self._parts, ends, strict=True)]
+        self._parts = []
+        return b"".join(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which segment a fragment belongs to, by when it is shown, and how many frames that one has.
+    `starts` has one more than there are segments: the end."""
+
+    segments: Sequence[Segment]
+    starts: Sequence[int]
+    early: int
+    frames: Sequence[int]
+
+    @classmethod
+    def of(cls, times: Timeline, cut: ffmpeg.Cut) -> Plan:
+        at = [*(segment.start_pts for segment in times.segments), times.end_pts]
+        starts = [round((pts - times.zero_pts) * times.time_base * ffmpeg.TICKS) for pts in at]
+        frames = [segment.frames for segment in times.segments]
+        if cut.rate is not None:
+            # On a grid of its own, which may have one less in a segment.
+            frames = [max(1, int(each.seconds * cut.rate) - 1) for each in times.segments]
+        early = EARLIEST_TICKS + round(cut.margin_seconds * ffmpeg.TICKS)
+        return cls(times.segments, starts, early, frames)
+
+    def place(self, shown: int) -> int:
+        """A frame that could not be decoded makes a segment begin later, never earlier; those of a
+        new frame rate are next to where the old ones were."""
+        found = bisect_right(self.starts, shown + self.early) - 1
+        return min(max(0, found), len(self.segments) - 1)
+
+    def count(self, shown: Iterable[int]) -> dict[int, int]:
+        """How many of these frames belong to each segment."""
+        return dict(Counter(self.segments[self.place(at)].number for at in shown))
+
+
+class Encoded(Pictures):
+    """Of an encoder, whose key frames are where segments begin. `counts` tells how many frames
+    each segment has got; `beyond` those that came when theirs was already whole."""
+
+    def __init__(self, desk: Desk, name: str, plan: Plan) -> None:
+        super().__init__(desk, name)
+        self._plan = plan
+        self._place = 0
+        self.counts: dict[int, int] = {}
+        self.beyond = 0
+
     def take(self, fragment: boxes.Fragment) -> None:
-        scale = self.init.timescale
-        if self._parts:
-            cell = int(self._parts[0].start / scale / self._grid + 1e-6) + 1
-            if fragment.start / scale >= cell * self._grid - 1e-3:
-                self._emit(fragment.start)
+        if not fragment.samples:
+            return
+        if not fragment.begins_by_itself:
+            raise Unfit(f"{self.name}: a segment does not begin with a key frame")
+        place = self._plan.place(fragment.shown[0])
+        if self._parts and place != self._place:
+            self._emit()
+        if self._plan.segments[place].number in self.made:
+            self.beyond += fragment.frames
+            return
+        self._place = place
         self._parts.append(fragment)
+        # Nothing waits for the next key frame when it is whole.
+        if sum(part.frames for part in self._parts) >= self._plan.frames[place]:
+            self._emit()
 
     def finish(self) -> None:
         if self._parts:
-            last = self._parts[-1]
-            self._emit(last.start + last.ticks)
+            self._emit()
+
+    def _emit(self) -> None:
+        segment = self._plan.segments[self._place]
+        self.counts[segment.number] = sum(part.frames for part in self._parts)
+        data = self.joined(self._plan.starts[self._place + 1])
+        self.put(segment.number, data, segment.seconds)
+
+
+class Copied(Pictures):
+    """Of a source that browsers play: fragments begin wherever it has key frames, and are joined
+    until the next boundary of the grid. Raises Unfit when players would stumble over them."""
+
+    def __init__(self, desk: Desk, name: str, segment_seconds: float, longest: float) -> None:
+        super().__init__(desk, name)
+        self._grid = segment_seconds
+        self._longest = longest
+        self._last: int | None = None
+        self.frames = 0
+
+    def take(self, fragment: boxes.Fragment) -> None:
+        if not fragment.samples:
+            return
+        self._check(fragment)
+        begin = fragment.shown[0]
+        if self._parts:
+            first = self._parts[0].shown[0] / self.init.timescale
+            cell = int(first / self._grid + 1e-6) + 1
+            if begin / self.init.timescale >= cell * self._grid - 1e-3:
+                self._emit(begin)
+        self._parts.append(fragment)
+        self._last = max(fragment.shown)
+        self.frames += fragment.frames
+
+    def finish(self) -> None:
+        if self._parts:
+            shown = sorted(at for part in self._parts for at in part.shown)
+            steps = sorted(later - at for at, later in pairwise(shown)) or [self._parts[0].ticks]
+            self._emit(shown[-1] + max(1, steps[len(steps) // 2]))
+
+    def _check(self, fragment: boxes.Fragment) -> None:
+        begin = fragment.shown[0]
+        if self._last is None and abs(begin) > EARLIEST_TICKS:
+            raise Unfit("it has frames that are not to be shown")
+        if not fragment.begins_by_itself or (self._last is not None and begin <= self._last):
+            raise Unfit("frames are shown before the key frame that they need")
+        units = boxes.first_units(fragment, self.init.data)
+        if not any(boxes.kind_of(unit) == boxes.IDR for unit in units):
+            raise Unfit("not every key frame can be decoded by itself")
+        told = boxes.parameters(self.init.data)
+        if any(boxes.kind_of(unit) == boxes.SPS and unit not in told for unit in units):
+            raise Unfit("the picture changes its shape")
 
     def _emit(self, until: int) -> None:
-        start, scale = self._parts[0].start, self.init.timescale
-        data = b"".join(part.data for part in self._parts)
-        self.put(len(self.made), data, (until - start) / scale)
-        self._parts = []
-
-
-def in_timeline(timeline: Timeline, margin_seconds: float = 0.0) -> Place:
-    """Which segment a fragment is, by when it begins."""
-    segments = timeline.segments
-    starts = [
-        round((segment.start_pts - timeline.zero_pts) * timeline.time_base * ffmpeg.TICKS)
-        for segment in segments
-    ]
-
-    early = EARLIEST_TICKS + round(margin_seconds * ffmpeg.TICKS)
-
-    def place(fragment: boxes.Fragment) -> tuple[int, float]:
-        # A frame that could not be decoded makes a segment begin later, never earlier; those of a
-        # new frame rate are next to where the old ones were.
-        found = segments[max(0, bisect_right(starts, fragment.start + early) - 1)]
-        return found.number, found.seconds
-
-    return place
+        seconds = (until - self._parts[0].shown[0]) / self.init.timescale
+        if not 0 < seconds < self._longest + 0.5:
+            raise Unfit("its key frames are too far apart")
+        self.put(len(self.made), self.joined(until), seconds)
 
 
 @contextmanager

@@ -5,8 +5,9 @@ A long video is cut into spans: the first is encoded here and now, the others by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, replace
 from fractions import Fraction
 from itertools import accumulate
 from math import ceil
@@ -19,22 +20,28 @@ from rushes.handlers.making import (
     Copied,
     Desk,
     Differs,
-    Track,
+    Encoded,
+    Plan,
+    Unfit,
     explained,
-    in_timeline,
     run_tracks,
     segment_of,
 )
-from rushes.handlers.reading import LIMITS, Source
+from rushes.handlers.reading import INDEX, LIMITS, NEAR, Source
 from rushes.handlers.sound import begin
 from rushes.protocol import Part
-from rushes.tools import encoders, ffmpeg, ladder, process, programs, timeline
+from rushes.tools import encoders, ffmpeg, ladder, playlist, process, programs, timeline
 from rushes.tools.encoders import Encoder
 from rushes.tools.ladder import Rendition
 from rushes.tools.probe import VideoStream, probe, refused
-from rushes.tools.timeline import Segment, Timeline
+from rushes.tools.timeline import Hold, Segment, Timeline
 
 ORIGINAL, SPAN = "original", "span"
+DIVIDED = "divided"
+# What the next attempt has to know: frames that could not be decoded, and that were copied.
+LOST, COPIED = "lost frames", "copied frames"
+# How a span tells its parent; as it is not adopted, it goes when the version is whole.
+LOST_IN_SPAN = re.compile(r"lost/\d+-(\d+)\.json")
 # H.264 as every browser plays it.
 PLAYABLE_PROFILES = ("Constrained Baseline", "Baseline", "Main", "High")
 PLAYABLE_FORMATS = ("yuv420p", "yuvj420p")
@@ -75,8 +82,9 @@ class Picture:
         row.more = _shape(rendition.width, rendition.height, self._video, rendition.bitrate * 1000)
         begun = f"{rendition.name}/seg_"
         row.done = sum(name.startswith(begun) for name in self._desk.shelf.files)
-        if codecs := self._desk.board.notes.get(f"codecs {rendition.name}"):
-            row.more["codecs"] = codecs
+        for name in ("codecs", "target_seconds"):
+            if told := self._desk.board.notes.get(f"{name} {rendition.name}"):
+                row.more[name] = told
         return row
 
     # As it is
@@ -85,6 +93,9 @@ class Picture:
         """Unless browsers would not play it, or it is to be changed."""
         desk = self._desk
         if desk.edit or not desk.profile.original or not is_playable(self._video):
+            return
+        if self._source.found.outlasted:
+            # It would end while there is still something to hear.
             return
         width, height = self._video.shown
         rate = self._video.bit_rate or self._source.found.bit_rate or GUESSED_BIT_RATE
@@ -116,7 +127,8 @@ class Picture:
             desk.board.row(ORIGINAL).status = "failed"
 
     def _run_copy(self, aside: Aside) -> None:
-        track = Copied(self._desk, ORIGINAL, self._desk.profile.segment_seconds)
+        longest = self._desk.board.row(ORIGINAL).more["target_seconds"]
+        track = Copied(self._desk, ORIGINAL, self._desk.profile.segment_seconds, longest)
         argv = ffmpeg.copy_picture(
             programs.ffmpeg(), self._source.path, self._video.index, self._source.zero
         )
@@ -124,7 +136,18 @@ class Picture:
             with process.Running(argv, [track.feed], limits=LIMITS) as running:
                 running.wait(aside.watch)
             track.finish()
+        self._desk.board.note(COPIED, track.frames)
         self._desk.shelf.flush()
+
+    def check_copy(self, times: Timeline) -> None:
+        """What was copied has to be what the source shows, no frame more or less."""
+        row = self._desk.board.pictures.get(ORIGINAL)
+        if row is None or row.status != "completed":
+            return
+        if self._desk.board.notes.get(COPIED) != times.frames:
+            self._desk.job.log("the source cannot be copied: it has frames that are not shown")
+            self._desk.shelf.discard((f"{ORIGINAL}/",))
+            row.status = "failed"
 
     def fits_copy(self, times: Timeline) -> bool:
         """A player may only switch between renditions whose segments begin at the same times."""
@@ -136,6 +159,13 @@ class Picture:
         return len(ours) == len(theirs) and all(
             abs(one - other) < ALIGNED_SECONDS for one, other in zip(ours, theirs, strict=True)
         )
+
+    def lists_copy(self, times: Timeline) -> bool:
+        """Whether it is worth choosing, now that the ladder is there."""
+        if self.damaged or not self.fits_copy(times):
+            return False
+        needed = self._desk.board.pictures[ORIGINAL].more["average_bandwidth"]
+        return bool(needed <= ladder.most_copied(self._desk.profile, self._video))
 
     # The ladder
 
@@ -150,11 +180,23 @@ class Picture:
         encoder = self._encode_missing(aside, times, size if divides else None, encoder)
         if divides:
             aside.join(desk.board.watch)
-            desk.board.note("divided", True)
+            desk.board.note(DIVIDED, True)
             desk.board.tell()
             parts = self._parts(times, self._missing(times), size, encoder)
             raise errors.Divided(parts, checkpoint=desk.board.notes)
-        return self._without_lost_end(times)
+        times = self._without_lost_end(times)
+        if lost := self._lost():
+            desk.warnings.append(f"{lost} frames of the picture could not be decoded")
+        return times
+
+    def _lost(self) -> int:
+        """Frames that could not be decoded, here or by spans."""
+        desk = self._desk
+        names = (
+            [each.name for each in desk.job.artifacts()] if desk.board.notes.get(DIVIDED) else []
+        )
+        told = [found for name in names if (found := LOST_IN_SPAN.fullmatch(name))]
+        return int(desk.board.notes.get(LOST, 0)) + sum(int(each[1]) for each in told)
 
     def _span_size(self, segments: int) -> int:
         """In segments; few enough spans, and none larger than a job's arguments may be."""
@@ -174,21 +216,38 @@ class Picture:
         encoder = encoders.BY_NAME[args["encoder"]]
         for start, stop in timeline.runs(self._missing(times)):
             self._encode_run(times, (start, stop), encoder)
+        if lost := desk.board.notes.get(LOST):
+            desk.shelf.put(f"lost/{times.segments[0].number:05d}-{lost}.json", b"{}")
         desk.shelf.flush()
-        if lost := self._missing(times):
-            raise errors.TransientFailure(f"{len(lost)} segments were not made", code="bad_output")
+        if missing := self._missing(times):
+            what = f"{len(missing)} segments were not made"
+            raise errors.TransientFailure(what, code="bad_output")
         return [segment.number for segment in times.segments]
 
     def _expect(self, times: Timeline, missing: Sequence[int]) -> None:
         left = sum(each.seconds for each in times.segments if each.number in set(missing))
         whole = sum(each.seconds for each in times.segments)
         self._desk.board.expect(whole, whole - left)
+        target = playlist.target_duration(
+            [each.seconds for each in times.segments], self._desk.profile.segment_seconds
+        )
         for each in self.made:
             row = self._desk.board.pictures[each.name]
             row.total = len(times.segments)
-            row.more["target_seconds"] = max(segment.seconds for segment in times.segments)
+            row.more["target_seconds"] = target
+            self._desk.board.note(f"target_seconds {each.name}", target)
+            row.more["frame_rate"] = round(self._told_rate(times), 3)
+            if times.hold is not None:
+                held_rate = 1 / timeline.HELD_SECONDS
+                row.more["frame_rate"] = max(row.more["frame_rate"], held_rate)
             names = (segment_of(each.name, segment.number) for segment in times.segments)
             row.done = sum(name in self._desk.shelf.files for name in names)
+
+    def _told_rate(self, times: Timeline) -> float:
+        """Frames a second; as most are if the first were fewer."""
+        told = ladder.frame_rate(self._video)
+        found = ladder.frame_rate(replace(self._video, frame_rate=times.rate))
+        return max(told, found) if abs(found - told) > NEAR * told else told
 
     def _missing(self, times: Timeline) -> list[int]:
         files = self._desk.shelf.files
@@ -240,7 +299,7 @@ class Picture:
         anew, all in the same attempt. Answers the encoder that has done it."""
         try:
             self._encode_runs(aside, times, below, encoder)
-        except (process.ToolFailed, Differs) as error:
+        except (process.ToolFailed, Differs, Unfit) as error:
             encoder = self._way_back(encoder, error)
             self._encode_runs(aside, times, below, encoder)
         return encoder
@@ -253,9 +312,9 @@ class Picture:
             self._encode_run(times, run, encoder, aside)
         self._desk.shelf.flush()
 
-    def _way_back(self, encoder: Encoder, error: process.ToolFailed | Differs) -> Encoder:
-        if encoder.name == encoders.SOFTWARE and isinstance(error, process.ToolFailed):
-            if error.gave_up:
+    def _way_back(self, encoder: Encoder, error: process.ToolFailed | Differs | Unfit) -> Encoder:
+        if encoder.name == encoders.SOFTWARE and not isinstance(error, Differs):
+            if isinstance(error, process.ToolFailed) and error.gave_up:
                 self._refuse_undecodable()
             raise error
         self._desk.job.log(f"{encoder.name}: {error.message}; starting over in software")
@@ -266,8 +325,8 @@ class Picture:
 
     def _refuse_undecodable(self) -> None:
         """Whose fault was it? Where not one frame can be had, trying again cannot help."""
-        [argv] = ffmpeg.small_frames(
-            programs.ffmpeg(), self._source.path, self._video.index, [0.0], side=16
+        argv = ffmpeg.small_frame(
+            programs.ffmpeg(), self._source.path, self._video.index, 0.0, side=16
         )
         try:
             frame = process.run(argv, watch=self._desk.board.watch)
@@ -281,15 +340,16 @@ class Picture:
     ) -> None:
         """Neighbouring segments of all rungs, in one process."""
         desk, board = self._desk, self._desk.board
-        cut = replace(_cut(times, *run), rate=capped(self._video))
-        place = in_timeline(times, cut.margin_seconds)
-        tracks = [Track(desk, each.name, place) for each in self.made]
+        cut = replace(_cut(times, *run), rate=capped(times))
+        plan = Plan.of(times, cut)
+        tracks = [Encoded(desk, each.name, plan) for each in self.made]
         before = sum(each.seconds for each in times.segments if each.number < run[0])
         begin_at = float((cut.start_pts - cut.zero_pts) * cut.time_base)
 
         def command(fds: Sequence[int]) -> list[str]:
             outputs = [
-                self._output(each, encoder, fd) for each, fd in zip(self.made, fds, strict=True)
+                self._output(each, encoder, fd, slow=times.slow)
+                for each, fd in zip(self.made, fds, strict=True)
             ]
             return ffmpeg.encode_span(
                 programs.ffmpeg(),
@@ -312,17 +372,62 @@ class Picture:
 
         with explained(desk.job, "encoding the picture"):
             complaints = run_tracks(desk, command, tracks, watch=watch, progress=reached)
+        for track in tracks:
+            track.finish()
         for line in complaints:
             self.damaged = True
             desk.job.log(sanitize.line(line))
+        self._add_up(times, cut, tracks, bool(complaints))
 
-    def _output(self, rendition: Rendition, encoder: Encoder, fd: int) -> ffmpeg.Output:
+    def _add_up(
+        self, times: Timeline, cut: ffmpeg.Cut, tracks: Sequence[Encoded], complained: bool
+    ) -> None:
+        """Every frame of the source is in every rung, or it is known why not."""
+        counts = tracks[0].counts
+        planned = {each.number: each.frames for each in times.segments if each.number in counts}
+        if any(track.counts != counts or track.beyond for track in tracks[1:]):
+            self._throw_away(counts)
+        if cut.rate is not None:
+            return
+        lost = sum(max(0, frames - counts[number]) for number, frames in planned.items())
+        lost += tracks[0].beyond
+        if lost and not complained:
+            # Not every packet has a frame: some of VP8 and MPEG-4 only help to decode others.
+            shown = self._decoded(cut, Plan.of(times, cut))
+            if tracks[0].beyond or any(counts[each] < shown.get(each, 0) for each in counts):
+                self._throw_away(counts)
+            self._desk.job.log(f"{lost} packets of the picture hold no frame")
+        elif lost:
+            lost += self._desk.board.notes.get(LOST, 0)
+            self._desk.board.note(LOST, lost)
+
+    def _throw_away(self, numbers: Iterable[int]) -> None:
+        names = [segment_of(each.name, number) for each in self.made for number in numbers]
+        self._desk.shelf.discard(tuple(names))
+        raise Unfit("frames of the picture were lost while it was encoded")
+
+    def _decoded(self, cut: ffmpeg.Cut, plan: Plan) -> dict[int, int]:
+        """How many frames of each segment a decoder shows."""
+        argv = ffmpeg.frame_times(
+            programs.ffmpeg(), self._source.path, self._video.index, cut, prepared(self._video)
+        )
+        with explained(self._desk.job, "counting frames"):
+            said = process.run(argv, limits=INDEX, watch=self._desk.board.watch)
+        return plan.count(timeline.read_frame_times(said.decode(errors="replace")))
+
+    def _output(
+        self, rendition: Rendition, encoder: Encoder, fd: int, *, slow: bool
+    ) -> ffmpeg.Output:
         profile = self._desk.profile
         return ffmpeg.Output(
             width=rendition.width,
             height=rendition.height,
             encode=encoder.arguments(
-                rendition.codec, bitrate=rendition.bitrate, crf=profile.crf, preset=profile.preset
+                rendition.codec,
+                bitrate=rendition.bitrate,
+                crf=profile.crf,
+                preset=profile.preset,
+                reorder=not slow,
             ),
             fd=fd,
             tail=encoder.tail,
@@ -338,6 +443,7 @@ class Picture:
             **{name: given[name] for name in ("settings", "edit") if name in given},
             "qualities": [each.name for each in self.made],
             "encoder": encoder.name,
+            "frame_rate": self._video.frame_rate,
         }
         needs = [] if encoder.name == encoders.SOFTWARE else [encoder.name]
         groups: dict[int, list[int]] = {}
@@ -375,6 +481,7 @@ class Picture:
             x=x,
             y=y,
             size=float(wish.get("size", 0.25)),
+            prepare=prepared(found.video),
         )
 
 
@@ -389,16 +496,16 @@ def is_playable(video: VideoStream) -> bool:
     )
 
 
-def capped(video: VideoStream) -> float | None:
-    """The frame rate to come down to, if any."""
-    return ladder.FASTEST if video.frame_rate > ladder.FASTEST + 0.5 else None
+def capped(times: Timeline) -> float | None:
+    """The frame rate to come down to, if any. Rates that vary are kept, whatever a file claims."""
+    return ladder.FASTEST if times.rate > ladder.FASTEST + 0.5 else None
 
 
 def prepared(video: VideoStream) -> list[str]:
     """What is done once, before the picture is split."""
     steps = []
     if video.interlaced:
-        steps.append("bwdif=mode=send_frame")
+        steps.append(f"bwdif=mode={'send_field' if ladder.doubles(video) else 'send_frame'}")
     if video.hdr:
         steps.append(ffmpeg.TONE_MAP)
     return steps
@@ -426,6 +533,7 @@ def _cut(times: Timeline, start: int, stop: int) -> ffmpeg.Cut:
         key_times=[float((each.start_pts - times.zero_pts) * times.time_base) for each in inside],
         first_number=start,
         from_the_start=times.key_before(inside[0].start_pts) == times.first_key,
+        hold=times.hold,
     )
 
 
@@ -437,6 +545,9 @@ def packed(times: Timeline, start: int, stop: int) -> dict[str, Any]:
         "zero_pts": times.zero_pts,
         "stop_pts": cut.stop_pts,
         "key_pts": cut.key_pts,
+        "hold": None if times.hold is None else astuple(times.hold),
+        "rate": times.rate,
+        "slow": times.slow,
         "segments": [
             [each.number, each.start_pts, each.seconds, each.frames]
             for each in times.segments[start:stop]
@@ -451,4 +562,7 @@ def unpacked(plan: Mapping[str, Any]) -> Timeline:
         end_pts=plan["stop_pts"],
         segments=[Segment(*each) for each in plan["segments"]],
         keys=[] if plan["key_pts"] is None else [plan["key_pts"]],
+        hold=Hold(*plan["hold"]) if plan.get("hold") else None,
+        rate=plan.get("rate", 25.0),
+        slow=plan.get("slow", False),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rushes.handlers.making import Desk, explained
-from rushes.tools import ffmpeg, process, programs, timeline
+from rushes.tools import ffmpeg, ladder, process, programs, timeline
 from rushes.tools.probe import LONGEST_SECONDS, TOO_LONG, Probe, VideoStream, probe, refused
 from rushes.tools.timeline import Packets, Timeline
 
@@ -15,7 +16,21 @@ LIMITS = process.Limits(wall_seconds=3600, stall_seconds=600)
 SLACK_BYTES = 64 * 1024 * 1024
 # Some ten million packets; their index is kept in memory.
 INDEX = replace(LIMITS, output_bytes=256 * 1024 * 1024)
+# Times in milliseconds tell a rate no better than that.
+NEAR = 0.05
+KNOW_THEIR_LENGTH = ("mov", "matroska", "avi", "asf", "wav")
+SHORT_SECONDS, SHORT_SHARE = 1.0, 0.02
 NO_TIMES = "the file is damaged: its frames have no times"
+
+
+def what_is_missing(found: Probe, seconds: float) -> str | None:
+    """A sentence if so many seconds are fewer than the file says. Other containers only guess."""
+    claimed = found.claimed_seconds
+    if claimed is None or not any(each in found.container for each in KNOW_THEIR_LENGTH):
+        return None
+    if claimed - seconds <= max(SHORT_SECONDS, SHORT_SHARE * claimed):
+        return None
+    return f"the end is missing: the file claims {claimed:.1f} s and holds {seconds:.1f} s"
 
 
 class Source:
@@ -28,6 +43,7 @@ class Source:
         self.in_order = False
         self._packets: Packets | None = None
         self._first_pts = 0
+        self._sound_end: float | None = None
         self._video = self.found.video
 
     @property
@@ -53,6 +69,7 @@ class Source:
             said = ""
         first = timeline.read_packets(said)
         self._first_pts = min(first.pts, default=self.video.start_pts)
+        self.rate_is(timeline.rate(first.pts, self.video.time_base))
         enough = first.keys and timeline.is_regular(first, self.video.time_base)
         if self._desk.edit or not enough:
             self.index()
@@ -64,8 +81,17 @@ class Source:
             self._packets = self._read(self.path)
             if not timeline.is_regular(self._packets, self.video.time_base):
                 self._put_in_order()
+                self._sound_end = self._find_sound_end(self._packets)
                 return True
+            self._sound_end = self._find_sound_end(self._packets)
         return False
+
+    def rate_is(self, rate: float | None) -> None:
+        """Frames a second as their times tell, which a file may not know: some claim to have a
+        thousand."""
+        stated = self.video.frame_rate
+        if rate is not None and abs(rate - stated) > NEAR * stated:
+            self._video = replace(self.video, frame_rate=rate)
 
     def timeline(self) -> Timeline:
         assert self._packets is not None
@@ -76,6 +102,8 @@ class Source:
             start=self._desk.begin,
             end=self._desk.edit.get("end"),
             frame_seconds=1 / self.video.frame_rate,
+            sound_end=self._sound_end,
+            frames_each=2 if ladder.doubles(self.video) else 1,
         )
         if times.seconds > LONGEST_SECONDS:
             raise refused(TOO_LONG, "damaged")
@@ -108,6 +136,43 @@ class Source:
         self._packets = self._read(target)
         if not self._packets.pts:
             raise refused(NO_TIMES, "damaged")
+
+    @property
+    def missing(self) -> str | None:
+        """What is said of a file that ends before it should."""
+        if self.in_order or self._packets is None or not self._packets.pts:
+            return None
+        base, begin = self.video.time_base, float(min(self._packets.pts) * self.video.time_base)
+        end = float(max(self._packets.pts) * base) + 1 / self.video.frame_rate
+        return what_is_missing(self.found, max(end, self._sound_end or end) - begin)
+
+    def _find_sound_end(self, packets: Packets) -> float | None:
+        """In seconds of the source. Asked of the packets, because a file may claim anything; but
+        only where it may be that the sound outlasts the picture."""
+        if not self.found.audios or not packets.pts:
+            return None
+        base = self.video.time_base
+        last = float(max(packets.pts) * base)
+        starts = [each.start_seconds for each in self.found.audios]
+        begin = min(float(min(packets.pts) * base), *(each or 0.0 for each in starts))
+        claimed = self.found.duration
+        if claimed is not None and begin + claimed <= last + timeline.OUTLASTS_SECONDS:
+            return None
+        end = self._read_sound_end(last)
+        if end is None or claimed is None:
+            return end if end is None or end - begin <= LONGEST_SECONDS else None
+        # A packet whose time is nonsense must not hold the picture for hours.
+        return min(end, begin + claimed + timeline.OUTLASTS_SECONDS)
+
+    def _read_sound_end(self, after: float) -> float | None:
+        indexes = {each.index for each in self.found.audios}
+        # Not every file can be read from its middle on.
+        for begin in (after, None):
+            argv = ffmpeg.sound_ends(programs.ffprobe(), self.path, after=begin)
+            with suppress(process.ToolFailed):
+                said = process.run(argv, limits=INDEX, watch=self._desk.board.watch)
+                return timeline.read_sound_end(said.decode(errors="replace"), indexes)
+        return None
 
     def _read(self, path: Path) -> Packets:
         argv = ffmpeg.packets(programs.ffprobe(), path, self.video.index)

@@ -15,6 +15,8 @@ from rushes.tools.probe import AudioStream, Probe, probe
 
 COPIED_RATES = (44_100, 48_000)
 # Sound that begins this close to the picture needs no mending.
+# Less of it is a frame of a codec, and nobody hears it.
+HEARD_SECONDS = 0.1
 IN_STEP_SECONDS = 0.025
 SMALLER = 64
 
@@ -49,10 +51,20 @@ def start(desk: Desk, aside: Aside, source: Source) -> None:
         for name, audio in zip(audio_names(found.audios), found.audios, strict=True)
     ]
     for plan in plans:
-        _list(desk, plan.name, plan.audio, found.duration, default=plan is plans[0])
+        default = plan.audio is _default(found.audios)
+        _list(desk, plan.name, plan.audio, found.duration, default=default)
     if plans:
         path = source.path
+        _tell_of_what_is_before(desk, [plan.audio for plan in plans], zero)
         aside.start(lambda: _make_plans(desk, path, plans, zero, seconds, aside.watch))
+
+
+def _tell_of_what_is_before(desk: Desk, audios: Sequence[AudioStream], zero: float) -> None:
+    """The result begins with the picture."""
+    begins = [each.start_seconds for each in audios if each.start_seconds is not None]
+    early = zero - min(begins, default=zero)
+    if early > HEARD_SECONDS and not desk.begin:
+        desk.warn(f"{early:.1f} s of sound before the picture begins are left out")
 
 
 def _make_plans(
@@ -91,23 +103,30 @@ def _is_intact(path: Path, audio: AudioStream, watch: process.Watch) -> bool:
 
 def make_alone(desk: Desk, source: Source) -> float:
     """For media without a picture; answers how many seconds there are."""
-    audio = source.found.audios[0]
+    audios = source.found.audios
     end = desk.edit.get("end")
     seconds = None if end is None else float(end) - desk.begin
     expected = seconds or max(0.1, (source.found.duration or 0.0) - desk.begin)
     best = desk.profile.audio_bitrate
-    plans = [
-        Plan(f"audio-{rate}k", audio, rate)
-        for rate in ([best, SMALLER] if best > SMALLER else [best])
-    ]
-    for plan in plans:
-        _list(desk, plan.name, audio, expected, default=plan is plans[0])
+    plans = []
+    for rate in [best, SMALLER] if best > SMALLER else [best]:
+        for track, (name, audio) in enumerate(zip(audio_names(audios), audios, strict=True)):
+            plans.append(Plan(f"{name}-{rate}k", audio, rate))
+            default = audio is _default(audios)
+            _list(desk, plans[-1].name, audio, expected, default=default)
+            title = desk.board.sounds[f"{name}-{best}k"].more["title"]
+            group = {"group": f"audio-{rate}k", "track": track, "title": title}
+            desk.board.sounds[plans[-1].name].more |= group
     desk.board.expect(expected)
     zero = begin(source.found) + desk.begin
     command = _command(desk, source.path, plans, zero, seconds)
     names = [plan.name for plan in plans]
     _make(desk, command, names, desk.board.watch, desk.board.reached)
-    return sum(desk.seconds_of(names[0]))
+    return max(sum(desk.seconds_of(name)) for name in names)
+
+
+def _default(audios: Sequence[AudioStream]) -> AudioStream:
+    return next((each for each in audios if each.default), audios[0])
 
 
 def begin(found: Probe) -> float:
@@ -129,7 +148,8 @@ def _fits(desk: Desk, name: str, audio: AudioStream, zero: float) -> bool:
         and audio.channels <= 2
         and audio.sample_rate in COPIED_RATES
         and begins is not None
-        and abs(begins - zero) <= IN_STEP_SECONDS
+        # A fragment cannot say that it begins before the beginning.
+        and 0 <= begins - zero <= IN_STEP_SECONDS
     )
 
 
@@ -144,6 +164,8 @@ def _list(
         "title": f"{title} {len(taken) + 1}" if title in taken else title,
         "language": audio.language,
         "default": default,
+        "group": "",
+        "track": 0,
         "channels": min(2, audio.channels),
         "bandwidth": desk.profile.audio_bitrate * 1000,
         # Until its header is there; both that are made have this one.

@@ -40,36 +40,42 @@ def thumbnail(
 ) -> None:
     """A lively frame, near the beginning if there is one. Never a reason to fail."""
     times = [start + share * seconds for share in CANDIDATES]
-    try:
-        best = _liveliest(source, video, times, watch)
-        size = fitted(video.shown, 720)
-        argv = ffmpeg.picture_at(programs.ffmpeg(), source, video.index, best, size, hdr=video.hdr)
-        picture = process.run(argv, limits=LIMITS, watch=watch)
-        if not picture:
-            argv = ffmpeg.picture_at(
-                programs.ffmpeg(), source, video.index, 0.0, size, hdr=video.hdr
-            )
-            picture = process.run(argv, limits=LIMITS, watch=watch)
-    except process.ToolFailed:
-        picture = b""
-    if picture:
-        desk.shelf.put("thumbnail.jpg", picture)
-    else:
-        desk.job.log("no picture could be taken for the thumbnail")
+    # Some streams name no key frames, and not every decoder can skip the others.
+    for keys_only in (True, False):
+        with suppress(process.ToolFailed):
+            if picture := _lively_picture(source, video, times, watch, keys_only=keys_only):
+                desk.shelf.put("thumbnail.jpg", picture)
+                return
+    desk.job.log("no picture could be taken for the thumbnail")
 
 
-def _liveliest(
-    source: Path, video: VideoStream, times: Sequence[float], watch: process.Watch
-) -> float:
-    scores: list[tuple[float, float]] = []
-    commands = ffmpeg.small_frames(programs.ffmpeg(), source, video.index, times, SIDE)
-    for time, argv in zip(times, commands, strict=True):
-        grey = process.run(argv, limits=LIMITS, watch=watch)
-        score = liveliness(grey)
-        if score >= LIVELY:
-            return time
-        scores.append((score, time))
-    return max(scores)[1]
+def _lively_picture(
+    source: Path,
+    video: VideoStream,
+    times: Sequence[float],
+    watch: process.Watch,
+    *,
+    keys_only: bool,
+) -> bytes:
+    """Empty when there is none."""
+    program, scores = programs.ffmpeg(), dict[float, float]()
+    for time in times:
+        argv = ffmpeg.small_frame(program, source, video.index, time, SIDE, keys_only=keys_only)
+        if grey := process.run(argv, limits=LIMITS, watch=watch):
+            scores[time] = liveliness(grey)
+            if scores[time] >= LIVELY:
+                break
+        elif keys_only:
+            return b""
+    best = max(scores, key=lambda time: scores[time], default=0.0)
+    size = fitted(video.shown, 720)
+    for time in (best, 0.0):
+        argv = ffmpeg.picture_at(
+            program, source, video.index, time, size, hdr=video.hdr, keys_only=keys_only
+        )
+        if picture := process.run(argv, limits=LIMITS, watch=watch):
+            return picture
+    return b""
 
 
 def liveliness(grey: bytes) -> float:
@@ -86,19 +92,24 @@ def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline)
     size = fitted(video.shown, STORYBOARD_SHORT_SIDE)
     apart = timeline.seconds / max(1, len(timeline.keys))
     keys_only = video.codec not in UNSKIPPABLE and (apart <= interval or timeline.seconds > 600)
+    zero = timeline.zero_pts
+    if timeline.hold is not None and zero >= timeline.hold.last_pts:
+        # There is nothing but the last frame.
+        zero, keys_only = timeline.hold.last_pts, False
     # Not every decoder can skip frames.
     for skipping in [True, False] if keys_only else [False]:
         argv = ffmpeg.storyboard(
             programs.ffmpeg(),
             source,
             video.index,
-            zero=float(timeline.zero_pts * timeline.time_base),
+            zero=float(zero * timeline.time_base),
             interval=interval,
             size=size,
             columns=COLUMNS,
             rows=ROWS,
             count=count,
             keys_only=skipping,
+            hdr=video.hdr,
         )
         with suppress(process.ToolFailed), explained(desk.job, "making the storyboard"):
             process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)

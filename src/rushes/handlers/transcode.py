@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 
 from rushes import errors
-from rushes.handlers import sound, stills
+from rushes.handlers import sound, stills, subtitles
 from rushes.handlers.board import Row
 from rushes.handlers.making import Aside, Desk, Differs
-from rushes.handlers.picture import ORIGINAL, Picture
-from rushes.handlers.reading import Source
+from rushes.handlers.picture import DIVIDED, ORIGINAL, Picture
+from rushes.handlers.reading import Source, what_is_missing
 from rushes.tools import ffmpeg, playlist, process
 from rushes.tools.probe import refused
-from rushes.tools.timeline import Timeline
+from rushes.tools.timeline import OUTLASTS_SECONDS, Timeline
 from rushes.worker.context import JobContext
 
 
@@ -35,7 +35,7 @@ def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
         desk.board.note("terms", terms)
         desk.board.step("probe")
         source = Source(desk)
-        if keep or desk.board.notes.get("divided"):
+        if keep or desk.board.notes.get(DIVIDED):
             _adopt(desk)
         return _video(desk, source) if source.found.video else _sound(desk, source)
     finally:
@@ -48,6 +48,7 @@ def span(job: JobContext) -> dict[str, Any]:
     try:
         desk.board.step("probe")
         source = Source(desk)
+        source.rate_is(job.args.get("frame_rate"))
         desk.board.step("transcode")
         return {"segments": Picture(desk, source).encode_span()}
     except Differs as error:
@@ -116,6 +117,7 @@ def _pictures(desk: Desk, source: Source) -> dict[str, Any]:
             raise
         encoded.set()
         aside.join(board.watch)
+    picture.check_copy(times)
     for each in picture.made:
         desk.finish(each.name)
     return _finish(desk, source, picture, times)
@@ -137,6 +139,8 @@ def _thumbnail_later(desk: Desk, source: Source, aside: Aside, encoded: threadin
 
 def _finish(desk: Desk, source: Source, picture: Picture, times: Timeline) -> dict[str, Any]:
     board, video = desk.board, source.video
+    if said := source.missing:
+        desk.warn(said)
     board.step("master_playlist")
     if "storyboard.vtt" not in desk.shelf.files:
         stills.storyboard(desk, source.path, video, times)
@@ -145,27 +149,34 @@ def _finish(desk: Desk, source: Source, picture: Picture, times: Timeline) -> di
         track = stills.chapters_track(source.found.chapters, zero, times.seconds)
         desk.shelf.put("chapters.vtt", track.encode())
     names = [each.name for each in picture.made]
-    if not picture.damaged and picture.fits_copy(times):
+    temporary: list[str] = []
+    if picture.lists_copy(times):
         names.insert(0, ORIGINAL)
+    elif ORIGINAL in board.pictures and not desk.profile.keep_original:
+        # It has done its work; whoever watches it may go on for a while.
+        temporary = [ORIGINAL]
+        board.pictures[ORIGINAL].status = "skipped"
     videos = [_video_of(board.pictures[name]) for name in names]
-    _publish(desk, videos, _sounds(desk), times.seconds)
+    sounds = _sounds(desk)
+    heard = max((sum(desk.seconds_of(each.name)) for each in sounds), default=0.0)
+    seconds = heard if heard > times.seconds + OUTLASTS_SECONDS else times.seconds
+    zero = float(times.zero_pts * times.time_base)
+    texts = subtitles.make(desk, source, zero=zero, seconds=seconds)
+    _publish(desk, videos, sounds, texts, seconds)
     width, height = video.shown
     return {
         "kind": "video",
-        "duration": round(times.seconds, 3),
+        "duration": round(seconds, 3),
         "width": width,
         "height": height,
         "frames": times.frames,
         "segments": len(times.segments),
         "renditions": [row.name for row in board.pictures.values() if row.status == "completed"],
-        "subtitles": [_named(each) for each in source.found.subtitles],
+        "temporary": temporary,
+        "subtitles": [each.name for each in texts],
         "chapters": len(source.found.chapters),
         "warnings": desk.warnings,
     }
-
-
-def _named(stream: Any) -> dict[str, Any]:
-    return {"codec": stream.codec, "language": stream.language, "title": stream.title}
 
 
 def _sound(desk: Desk, source: Source) -> dict[str, Any]:
@@ -173,14 +184,19 @@ def _sound(desk: Desk, source: Source) -> dict[str, Any]:
     seconds = sound.make_alone(desk, source)
     if not seconds:
         raise refused("there is no sound in this file that could be read", "damaged")
+    if not desk.edit and (said := what_is_missing(source.found, seconds)):
+        desk.warn(said)
     desk.board.step("thumbnail")
     stills.waveform(desk, source.path, source.found, seconds)
     desk.board.step("master_playlist")
-    _publish(desk, [], _sounds(desk), seconds)
+    zero = sound.begin(source.found) + desk.begin
+    texts = subtitles.make(desk, source, zero=zero, seconds=seconds)
+    _publish(desk, [], _sounds(desk), texts, seconds)
     return {
         "kind": "audio",
         "duration": round(seconds, 3),
         "renditions": [row.name for row in desk.board.sounds.values()],
+        "subtitles": [each.name for each in texts],
         "warnings": desk.warnings,
     }
 
@@ -189,12 +205,13 @@ def _publish(
     desk: Desk,
     videos: Sequence[playlist.Video],
     sounds: Sequence[playlist.Audio],
+    texts: Sequence[playlist.Text],
     seconds: float,
 ) -> None:
-    desk.shelf.put(playlist.MASTER, playlist.master(videos, sounds).encode())
+    desk.shelf.put(playlist.MASTER, playlist.master(videos, sounds, texts).encode())
     listed: list[playlist.Video | playlist.Audio] = [*videos, *sounds]
     tracks = [playlist.Track(each, desk.seconds_of(each.name), ffmpeg.TICKS) for each in listed]
-    desk.shelf.put(playlist.MANIFEST, playlist.manifest(tracks, seconds).encode())
+    desk.shelf.put(playlist.MANIFEST, playlist.manifest(tracks, seconds, texts).encode())
     desk.board.step("finalize")
     desk.shelf.flush()
 
@@ -222,6 +239,8 @@ def _sounds(desk: Desk) -> list[playlist.Audio]:
             language=row.more["language"],
             title=row.more["title"],
             default=row.more["default"],
+            group=row.more["group"],
+            track=row.more["track"],
         )
         for row in desk.board.sounds.values()
         if row.status == "completed"

@@ -22,6 +22,7 @@ from rushes.engines.engine import (
     Utterance,
 )
 from rushes.engines.engine import Word as EngineWord
+from rushes.engines.pace import Pace
 from rushes.engines.registry import Registry
 from rushes.handlers import guards, windows
 from rushes.handlers.guards import Verdict
@@ -41,6 +42,8 @@ PREPARING, TRANSCRIBING, DIARIZING, MERGING, SAVING = 0.05, 0.20, 0.70, 0.85, 0.
 PREPARE_SECONDS = 1.0
 # A window that is cut is halved while it is longer than this; less holds what can be said in it.
 SHORTEST_CUT_SECONDS = 6.0
+# The step whose pace is learnt.
+SPEAKERS = f"diarizing {DEFAULT_SPEAKERS}"
 # What translations are in.
 ENGLISH = "en"
 # Its models have shorter names, too; other engines' names are their own.
@@ -60,7 +63,7 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
         job.log("there is no sound in this media")
         return _result(order, engine, None, 0.0, ["there is no sound in this media"])
     try:
-        work = Work(job, engine, order, recording, kept)
+        work = Work(job, engine, order, recording, kept, registry.pace)
         work.run()
         speakers = work.diarize(listener) if order.diarize else None
     finally:
@@ -150,8 +153,10 @@ class Work:
         order: Order,
         recording: Recording,
         kept: Sequence[Any],
+        pace: Pace,
     ) -> None:
         self._job = job
+        self._pace = pace
         self._engine = engine
         self._order = order
         self._recording = recording
@@ -177,19 +182,23 @@ class Work:
             self._job.put_passage(self._number, passages.encode(passage, next=place.encode()))
             self._number += 1
             self._tell(window.end, passage.text)
+        heard = self._recording.seconds - (self._began_with or 0.0)
+        if self._number:
+            self._pace.learn(self._hearing, heard, time.monotonic() - self._began_at)
 
     def diarize(self, listener: Engine) -> int:
         """How many speakers there are; what was found out is kept in the last passages."""
         turns = passages.turns(self._kept)
         if turns is None:
-            self._job.progress(DIARIZING, "diarizing")
+            diarizing = Diarizing(self._job, self._pace, self._recording.seconds)
             request = SpeakerRequest(
                 path=self._recording.path,
                 speakers=self._order.speakers,
                 min_speakers=self._order.min_speakers,
                 max_speakers=self._order.max_speakers,
             )
-            found = listener.diarize(request, self._diarized, self._job.listen)
+            found = listener.diarize(request, diarizing.tell, self._job.listen)
+            diarizing.learn()
             turns = [
                 Turn(start=each.start, end=each.end, speaker=passages.LABEL.format(each.speaker))
                 for each in found
@@ -197,10 +206,6 @@ class Work:
             for number, page in enumerate(passages.turn_pages(turns), self._number):
                 self._job.put_passage(number, page)
         return len({each.speaker for each in turns})
-
-    def _diarized(self, share: float) -> None:
-        self._job.alive()
-        self._job.progress(DIARIZING + (MERGING - DIARIZING) * share, "diarizing")
 
     def _windows(self) -> Iterator[tuple[Window, Place]]:
         """Each with the place behind it. Planning begins anew where it did before, so that the same
@@ -322,8 +327,50 @@ class Work:
             share,
             "transcribing",
             speed=round(speed, 2) if speed else None,
-            eta_seconds=round((total - done) / speed, 1) if speed else None,
+            eta_seconds=self._left(total - done, speed),
             text=text,
+        )
+
+    def _left(self, seconds: float, speed: float) -> float | None:
+        """With the speakers, if they are asked for: people wait for the whole."""
+        here = seconds / speed if speed else self._pace.expect(self._hearing, seconds)
+        after = self._pace.expect(SPEAKERS, self._recording.seconds) if self._order.diarize else 0.0
+        return None if here is None or after is None else round(here + after, 1)
+
+    @property
+    def _hearing(self) -> str:
+        return f"transcribing {self._engine.id} {self._order.model}"
+
+
+class Diarizing:
+    """How far telling the speakers apart is. It says nothing for its first part, in which only
+    what other recordings took is known."""
+
+    def __init__(self, job: JobContext, pace: Pace, seconds: float) -> None:
+        self._job = job
+        self._pace = pace
+        self._seconds = seconds
+        self._began_at = time.monotonic()
+        self._first: tuple[float, float] | None = None
+        self._say(0.0, pace.expect(SPEAKERS, seconds))
+
+    def tell(self, share: float) -> None:
+        self._job.alive()
+        now = time.monotonic()
+        if self._first is None:
+            self._first = (now, share)
+        at, before = self._first
+        done, spent = share - before, now - at
+        self._say(share, spent * (1 - share) / done if done > 0 and spent > 0 else None)
+
+    def learn(self) -> None:
+        self._pace.learn(SPEAKERS, self._seconds, time.monotonic() - self._began_at)
+
+    def _say(self, share: float, left: float | None) -> None:
+        self._job.progress(
+            DIARIZING + (MERGING - DIARIZING) * share,
+            "diarizing",
+            eta_seconds=round(left, 1) if left else None,
         )
 
 

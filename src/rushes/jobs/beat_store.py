@@ -15,7 +15,9 @@ def beat(tx: Tx, *, lease_ms: int) -> bool:
         """
         UPDATE service_beat SET beat_at = {now}, grace_until =
             CASE WHEN {now} - beat_at > :gap_ms OR beat_at - {now} > :gap_ms
-            THEN {now} + :lease_ms ELSE grace_until END
+            THEN {now} + :lease_ms ELSE grace_until END,
+            away_since = CASE WHEN {now} - beat_at > :gap_ms THEN beat_at
+                WHEN beat_at - {now} > :gap_ms THEN {now} ELSE away_since END
         WHERE id = 1 RETURNING beat_at >= grace_until AS may_judge""",
         lease_ms=lease_ms,
         gap_ms=lease_ms // 2,

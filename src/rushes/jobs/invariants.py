@@ -195,6 +195,18 @@ INVARIANTS: dict[str, tuple[str, str]] = {
             OR EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
                 AND value NOT IN (SELECT value FROM {each:workers.capabilities})))""",
     ),
+    "I31": (
+        "what is purged, or about to be, is not shown: it was deleted and has no version or link",
+        """
+        SELECT id FROM media WHERE (purge_started_at IS NOT NULL OR purged_at IS NOT NULL)
+        AND (deleted_at IS NULL OR share_token IS NOT NULL)
+        UNION ALL
+        SELECT id FROM media WHERE purged_at IS NOT NULL
+        AND (purge_started_at IS NULL OR source_key IS NOT NULL OR current_version_id IS NOT NULL)
+        UNION ALL
+        SELECT media.id FROM media JOIN versions ON versions.id = media.current_version_id
+        WHERE versions.state = 'purged'""",
+    ),
 }
 
 

@@ -161,6 +161,25 @@ def decode(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
 
 
+# What a report says of its stage alone.
+PACE = ("speed", "eta_seconds")
+
+
+def told_in(detail: Mapping[str, Any] | None, stage: str | None) -> str | None:
+    """A report's detail as it is stored, with the stage that it is about."""
+    return None if detail is None else encode({**detail, "stage": stage})
+
+
+def without_old_pace(detail: Any, stage: str | None) -> dict[str, Any]:
+    """Speed and time left belong to the stage they were told in: the next one does not inherit
+    them, and what is left of it is unknown until it says so."""
+    if not isinstance(detail, dict):
+        return {}
+    if detail.get("stage") == stage:
+        return detail
+    return {name: value for name, value in detail.items() if name not in PACE}
+
+
 def encode(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
@@ -206,6 +225,19 @@ def encode_args(args: Mapping[str, Any]) -> str:
     if "\\u0000" in text:
         raise errors.BadField("args", "must not contain NUL characters")
     return text
+
+
+def media_in(args: Any, *, named: bool = False) -> set[str]:
+    """All that a job's arguments name as a `media_id`, however deep."""
+    if isinstance(args, Mapping):
+        found = [
+            media_in(value, named=named or str(name).endswith("media_id"))
+            for name, value in args.items()
+        ]
+        return set().union(*found)
+    if isinstance(args, list | tuple):
+        return set().union(*(media_in(each, named=named) for each in args))
+    return {str(args)} if named and args is not None else set()
 
 
 def _check_kind(kind: str, kinds: Iterable[str] | None) -> None:

@@ -14,7 +14,8 @@ from rushes.jobs.job import ErrorClass, Outcome, State
 
 # Bounds what no attempt counts: releases, deferrals and divisions.
 MAX_CLAIMS = 25
-# A job that took its worker down three times in a row is poison, whatever attempts are left.
+# A job that took its worker down three times in a row, and never got on, is poison, whatever
+# attempts are left.
 MAX_LOSSES = 3
 # How far a divided job is when all its parts have completed; the rest is for putting them together.
 PARTS_DONE = 0.95
@@ -46,6 +47,22 @@ class Facts:
     claims: int
     losses: int
     cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What is known of how a claim was lost. `stalled`: the attempt's deadline passed. `got_on`:
+    something was made under it. `silent`: since it last spoke of the job, the worker has not
+    spoken at all. `survived`: a worker that was silent after an earlier loss has spoken again.
+    `unheard_of`: the worker goes on, and has never spoken of the job. `outage`: nobody was there
+    to speak to."""
+
+    stalled: bool = False
+    got_on: bool = False
+    silent: bool = True
+    survived: bool = False
+    unheard_of: bool = False
+    outage: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +136,22 @@ def progress_by_parts(divided_at: float, parts: float) -> float:
     return divided_at + max(0.0, PARTS_DONE - divided_at) * parts
 
 
-def after_loss(job: Facts, *, stalled: bool, uniform: Uniform = random.uniform) -> Next:
-    """The lease ran out (`lost`), or the attempt's deadline passed (`stalled`)."""
-    outcome = Outcome.STALLED if stalled else Outcome.LOST
-    losses = job.losses + 1
+def after_loss(job: Facts, loss: Loss) -> Next:
+    """The lease ran out (`lost`), or the attempt's deadline passed (`stalled`). No pause: a loss
+    is not a failure. What nobody could have helped is not counted."""
+    outcome = Outcome.STALLED if loss.stalled else Outcome.LOST
     if job.cancel_requested:
         return _canceled(job, outcome)
+    if not loss.stalled and (loss.outage or loss.unheard_of):
+        code = "server_away" if loss.outage else "reply_lost"
+        back = _again(job, Outcome.RELEASED, attempt=job.attempt - 1, delay_ms=0, code=code)
+        return replace(back, losses=job.losses)
+    if loss.got_on or loss.stalled or not loss.silent:
+        return _lost(job, outcome, 0)
+    return _lost(job, outcome, 1 if loss.survived else job.losses + 1)
+
+
+def _lost(job: Facts, outcome: Outcome, losses: int) -> Next:
     if losses >= MAX_LOSSES:
         code: str | None = "poison"
     elif job.attempt >= job.max_attempts or job.claims >= MAX_CLAIMS:
@@ -134,10 +161,9 @@ def after_loss(job: Facts, *, stalled: bool, uniform: Uniform = random.uniform) 
     return Next(
         state=State.QUEUED if code is None else State.FAILED,
         outcome=outcome,
-        delay_ms=backoff_ms(job.attempt, uniform) if code is None else 0,
         attempt=job.attempt,
         losses=losses,
-        error_code=code or ("deadline_passed" if stalled else "worker_lost"),
+        error_code=code or ("deadline_passed" if outcome is Outcome.STALLED else "worker_lost"),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushes import errors, ids
+from rushes import errors, ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
 from rushes.jobs import lifecycle, part_store, passage_store, policy, store
@@ -39,12 +39,19 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """A worker as the claim sees it."""
+    """A worker as the claim sees it. `most_per_user`: while so many jobs of a kind and a user are
+    under way, wherever, it takes no more of them, and users have turns whatever the policy."""
 
     id: str
     name: str
     kinds: Sequence[str]
     capabilities: Sequence[str] = ()
+    boot_id: str | None = None
+    lowest_priority: Priority = Priority.LOW
+    most_per_user: int | None = None
+
+    def policy(self, usual: policy.Policy) -> policy.Policy:
+        return policy.Policy.FAIR if self.most_per_user else usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +105,21 @@ class Queue:
         args: Mapping[str, Any] | None = None,
         *,
         dedupe_key: str | None = None,
+        parent_id: str | None = None,
     ) -> Enqueued:
         """An ended job stays ended; a new one takes its place, and its checkpoint. Twice is the
         same as once. A part is nothing by itself: the job it belongs to is retried. Passages are
-        of no use to a job with other arguments."""
+        of no use to a job with other arguments. One whose worker has yet to stop holds its key:
+        another may take its place under a key of its own. The new one waits for `parent_id`."""
         old = self._get(tx, job_id)
         if old.division is not None and old.parent_id is not None:
             old = self._get(tx, old.parent_id)
-        if old.state not in jobs.TERMINAL:
+        is_stopping = old.cancel_requested_at is not None and dedupe_key is not None
+        if old.state not in jobs.TERMINAL and not is_stopping:
             raise errors.WrongState(f"the job is {old.state}: only an ended job can be retried")
         again = jobs.again(old, old.args if args is None else args)
-        new = self.enqueue(tx, replace(again, dedupe_key=dedupe_key or again.dedupe_key))
+        key = dedupe_key or again.dedupe_key
+        new = self.enqueue(tx, replace(again, dedupe_key=key, parent_id=parent_id))
         if new.created:
             part_store.copy_checkpoint(tx, old.id, new.id)
             if jobs.encode(dict(again.args)) == jobs.encode(old.args):
@@ -117,21 +128,37 @@ class Queue:
 
     # Held by a worker
 
-    def claim(self, tx: Tx, worker: Claimant, limit: int = 1) -> list[Assignment]:
+    def claim(
+        self, tx: Tx, worker: Claimant, limit: int = 1, request_id: str | None = None
+    ) -> list[Assignment]:
         """Up to `limit` jobs, best first. Each strand is asked once: a lost race costs nothing."""
-        if taken := self._claim_from_last(tx, worker, limit):
+        if taken := self._claim_from_last(tx, worker, limit, request_id):
             return taken
         strands = self._strands(tx, worker)
-        share = policy.share(self.terms.policy, limit, len(strands))
-        for strand in policy.order(self.terms.policy, strands):
+        chosen = worker.policy(self.terms.policy)
+        share = 1 if worker.most_per_user else policy.share(chosen, limit, len(strands))
+        for strand in policy.order(chosen, strands):
             wanted = min(share, limit - len(taken))
             if wanted == 0:
                 break
-            rows = self._claim_from(tx, worker, strand, wanted)
+            rows = self._claim_from(tx, worker, strand, wanted, request_id)
             taken += rows
             if rows and limit > 1 and strand.user_id is None:
                 self._last[worker.id] = (strand, LOOK_AFTER)
         return taken
+
+    def claim_again(self, tx: Tx, worker_id: str, request_id: str) -> list[Assignment]:
+        """The answer of a claim to whoever did not get it, as far as it is still held."""
+        rows = store.renew_request(tx, worker_id, request_id, self.terms.lease_ms)
+        return [self._assignment(row) for row in rows]
+
+    def free_unheard_of(
+        self, tx: Tx, worker_id: str, requests: Sequence[str], held: Sequence[Claim]
+    ) -> dict[str, State]:
+        """What was claimed for a worker that has got the answers to these requests, and does not
+        hold it: some answer was lost. The attempt is given back."""
+        rows = store.lock_unheard_of(tx, worker_id, requests, held, SWEEP_PAGE)
+        return self._lose(tx, rows, expired=False)
 
     def heartbeat(self, tx: Tx, claims: Sequence[Claim]) -> dict[str, Beat]:
         """One answer per claim id."""
@@ -152,7 +179,7 @@ class Queue:
                 "stage": jobs.storable(report.stage, WORD_LIMIT),
                 "checkpoint": None if report.checkpoint is None else jobs.encode(report.checkpoint),
                 "engine_id": jobs.storable(report.engine_id, WORD_LIMIT),
-                "detail": None if report.detail is None else jobs.encode(report.detail),
+                "detail": jobs.told_in(report.detail, report.stage),
             }
             for report in reports
         ]
@@ -205,6 +232,7 @@ class Queue:
             return self._why_not_held(tx, claim)
         if whole["whole_id"] is not None:
             raise errors.WrongState("a part cannot be divided again")
+        self._check_parts(tx, whole, parts)
         rows = [self._part(whole, part) for part in parts]
         kept = None if checkpoint is None else jobs.encode(checkpoint)
         state = self._settle_held(tx, whole, lifecycle.after_division(_facts(whole)), "", kept)
@@ -234,20 +262,29 @@ class Queue:
 
     def sweep(self, tx: Tx) -> dict[str, State]:
         """End one page of attempts whose lease or deadline is over; answers where the jobs went."""
-        return self._lose(tx, store.lock_expired(tx, SWEEP_PAGE), expired=True)
+        rows = store.lock_expired(tx, SWEEP_PAGE, lease_ms=self.terms.lease_ms)
+        return self._lose(tx, rows, expired=True)
 
     def bury(self, tx: Tx, workers: str) -> dict[str, State]:
         """The same for those of workers that are known to be dead, by what their ids begin with."""
         return self._lose(tx, store.lock_held_by(tx, workers, SWEEP_PAGE), expired=False)
 
+    def bury_other_boots(self, tx: Tx, worker_id: str, boot_id: str) -> dict[str, State]:
+        """The same for what other processes of a worker held, when this one starts."""
+        rows = store.lock_of_other_boots(tx, worker_id, boot_id, SWEEP_PAGE)
+        return self._lose(tx, rows, expired=False)
+
     def _lose(self, tx: Tx, rows: Sequence[dict[str, Any]], *, expired: bool) -> dict[str, State]:
         settlements = []
         for row in rows:
-            next = lifecycle.after_loss(_facts(row), stalled=bool(row["stalled"]))
+            next = lifecycle.after_loss(_facts(row), _loss(row))
             settlements.append(store.Settlement(id=row["id"], claim_id=row["claim_id"], next=next))
         if not settlements:
             return {}
         changed = store.settle(tx, settlements, expired=expired)
+        silent = {row["claimed_by"] for row in rows if row["silent"] and row["id"] in changed}
+        if silent:
+            store.note_lost(tx, sorted(filter(None, silent)))
         tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
         ended = {id for id, state in went.items() if state in jobs.TERMINAL}
@@ -284,6 +321,16 @@ class Queue:
             "max_attempts": new.max_attempts or self.terms.max_attempts,
             "timeout_ms": None if new.timeout_seconds is None else int(new.timeout_seconds * 1000),
         }
+
+    def _check_parts(self, tx: Tx, whole: dict[str, Any], parts: Sequence[Part]) -> None:
+        """They do a share of this job: of a kind it may be divided into, on media it works on."""
+        job = self._get(tx, whole["id"])
+        for kind in sorted({part.kind for part in parts}):
+            if not kinds.may_divide_into(job.kind, kind):
+                raise errors.BadField("parts", f"a {job.kind} job has no parts of kind {kind!r}")
+        known = {job.media_id, *jobs.media_in(job.args)}
+        if any(jobs.media_in(part.args) - known for part in parts):
+            raise errors.BadField("parts", "may only name media that the job itself works on")
 
     def _part(self, whole: dict[str, Any], part: Part) -> dict[str, Any]:
         """It has the place of its whole in the queue, so no other work comes in between."""
@@ -339,12 +386,14 @@ class Queue:
         return held
 
     def _strands(self, tx: Tx, worker: Claimant) -> list[policy.Strand]:
-        fair = self.terms.policy is policy.Policy.FAIR
+        fair = worker.policy(self.terms.policy) is policy.Policy.FAIR
         rows = store.waiting(
             tx,
             jobs.encode(list(worker.capabilities)),
             jobs.encode(list(worker.kinds)),
             by_user=fair,
+            lowest_priority=worker.lowest_priority,
+            most_per_user=worker.most_per_user,
         )
         return [
             policy.Strand(
@@ -360,22 +409,30 @@ class Queue:
             for row in rows
         ]
 
-    def _claim_from_last(self, tx: Tx, worker: Claimant, limit: int) -> list[Assignment]:
+    def _claim_from_last(
+        self, tx: Tx, worker: Claimant, limit: int, request_id: str | None
+    ) -> list[Assignment]:
         """A worker that takes many at once goes on where it found work, and looks around only now
         and then: looking costs a round trip."""
         strand, times = self._last.pop(worker.id, (None, 0))
         if strand is None or times == 0 or limit == 1:
             return []
-        taken = self._claim_from(tx, worker, strand, limit)
+        taken = self._claim_from(tx, worker, strand, limit, request_id)
         times -= 1 if taken else 0
         if times:
             self._last[worker.id] = (strand, times)
         return taken
 
     def _claim_from(
-        self, tx: Tx, worker: Claimant, strand: policy.Strand, limit: int
+        self,
+        tx: Tx,
+        worker: Claimant,
+        strand: policy.Strand,
+        limit: int,
+        request_id: str | None,
     ) -> list[Assignment]:
-        rows = store.claim(tx, self._take(tx, worker, strand), ids.new("clm"), limit)
+        take = self._take(tx, worker, strand, request_id)
+        rows = store.claim(tx, take, ids.new("clm"), limit)
         if rows and strand.user_id is not None:
             store.take_turn(tx, strand.user_id)
         return [self._assignment(row) for row in rows]
@@ -395,16 +452,21 @@ class Queue:
             lease_seconds=self.terms.lease_ms / 1000,
         )
 
-    def _take(self, tx: Tx, worker: Claimant, strand: policy.Strand) -> store.Take:
+    def _take(
+        self, tx: Tx, worker: Claimant, strand: policy.Strand, request_id: str | None
+    ) -> store.Take:
         return store.Take(
             lane=strand.lane,
             kind=strand.kind,
             user_id=strand.user_id,
             worker_id=worker.id,
             worker_name=worker.name,
+            boot_id=worker.boot_id,
+            request_id=request_id,
             delay_ms=self._courtesy_ms(tx, worker, strand),
             lease_ms=self.terms.lease_ms,
             timeout_ms=self.terms.attempt_timeout_ms,
+            most_per_user=worker.most_per_user,
         )
 
     def _courtesy_ms(self, tx: Tx, worker: Claimant, strand: policy.Strand) -> int:
@@ -485,6 +547,17 @@ def _facts(row: dict[str, Any]) -> lifecycle.Facts:
         claims=row["claims"],
         losses=row["losses"],
         cancel_requested=row["cancel_requested_at"] is not None,
+    )
+
+
+def _loss(row: dict[str, Any]) -> lifecycle.Loss:
+    return lifecycle.Loss(
+        stalled=bool(row["stalled"]),
+        got_on=bool(row["got_on"]),
+        silent=bool(row["silent"]),
+        survived=bool(row["survived"]),
+        unheard_of=bool(row["unheard_of"]),
+        outage=bool(row["outage"]),
     )
 
 

@@ -59,11 +59,23 @@ class Filter:
         return " AND ".join(guards) or "1 = 1", given
 
 
+# A divided job runs, too: in its parts.
+RUNNING = "(state = 'processing' OR (state = 'blocked' AND divided_at IS NOT NULL))"
+
+
 def list_jobs(
-    tx: Tx, filter: Filter | None = None, *, before: str | None = None, limit: int = 50
+    tx: Tx,
+    filter: Filter | None = None,
+    *,
+    before: str | None = None,
+    limit: int = 50,
+    running: bool | None = None,
 ) -> list[Job]:
-    """Newest first; `before` is the last id of the page before (ids sort by time)."""
+    """Newest first; `before` is the last id of the page before (ids sort by time). `running`:
+    only those, or only the others."""
     where, given = (filter or Filter()).guards()
+    if running is not None:
+        where += f" AND {RUNNING}" if running else f" AND NOT {RUNNING}"
     if before is not None:
         where += " AND id < :before"
         given["before"] = before
@@ -71,6 +83,19 @@ def list_jobs(
         f"SELECT * FROM jobs WHERE {where} ORDER BY id DESC LIMIT :limit", limit=limit, **given
     )
     return [Job.from_row(row) for row in rows]
+
+
+def titles(tx: Tx, items: Iterable[Job]) -> dict[str, str]:
+    """By media: what the recordings of these jobs are called. Deleted ones have no title."""
+    media_ids = {each.media_id for each in items if each.media_id is not None}
+    if not media_ids:
+        return {}
+    rows = tx.all(
+        "SELECT id, title FROM media WHERE deleted_at IS NULL"
+        " AND id IN (SELECT value FROM {each:CAST(:ids AS text)})",
+        ids=encode(sorted(media_ids)),
+    )
+    return {row["id"]: row["title"] for row in rows}
 
 
 def matching(tx: Tx, filter: Filter, states: Iterable[str], limit: int) -> list[str]:
@@ -176,6 +201,32 @@ def resume(tx: Tx, kind: str) -> None:
 
 def pauses(tx: Tx) -> list[str]:
     return [row["kind"] for row in tx.all("SELECT kind FROM pauses ORDER BY kind")]
+
+
+def is_user_disabled(tx: Tx, user_id: str) -> bool:
+    row = tx.one("SELECT disabled_at FROM users WHERE id = :id", id=user_id)
+    return row is not None and row["disabled_at"] is not None
+
+
+def waiting_of(tx: Tx, user_id: str, most: int) -> int:
+    """How many jobs of a user are queued, up to `most`: found lane by lane in the index that the
+    claims use."""
+    row = tx.one(
+        """
+        WITH RECURSIVE strand(lane) AS (
+            SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued')
+            UNION ALL
+            SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued' AND lane > strand.lane)
+            FROM strand WHERE strand.lane IS NOT NULL
+        )
+        SELECT sum((SELECT count(*) FROM (
+            SELECT 1 FROM jobs WHERE state = 'queued' AND jobs.lane = strand.lane
+            AND jobs.user_id = :user_id AND kind NOT IN ('webhook', 'purge') LIMIT :most) AS few
+        )) AS waiting FROM strand WHERE lane IS NOT NULL""",
+        user_id=user_id,
+        most=most,
+    )
+    return int(row["waiting"] or 0) if row else 0
 
 
 def now(tx: Tx) -> int:

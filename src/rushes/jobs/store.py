@@ -28,14 +28,42 @@ LEASE_ALIVE = """(jobs.claim_expires_at > {now} OR EXISTS (SELECT 1 FROM service
     AND jobs.deadline_at > {now}"""
 MEDIA_NOT_DELETED = "(SELECT deleted_at FROM media WHERE media.id = jobs.media_id) IS NULL"
 UNCLAIMED = """claim_id = NULL, claimed_by = NULL, claimed_at = NULL, claim_expires_at = NULL,
-    deadline_at = NULL"""
+    deadline_at = NULL, heard_at = NULL, progressed_at = NULL, claim_boot = NULL,
+    claim_request = NULL"""
 LEASE_OVER = """(jobs.claim_expires_at IS NULL OR jobs.claim_expires_at <= {now}
     OR jobs.deadline_at IS NULL OR jobs.deadline_at <= {now})"""
 
 # The divided job that a part belongs to; null for any other job.
 WHOLE_ID = "CASE WHEN division IS NOT NULL THEN parent_id END AS whole_id"
-HELD_FACTS = f"""claim_id, attempt, max_attempts, claims, losses, cancel_requested_at,
+HELD_FACTS = f"""claim_id, claimed_by, attempt, max_attempts, claims, losses, cancel_requested_at,
     {WHOLE_ID}"""
+
+# Whose fault a loss is. An outage may have begun up to half a lease after the last beat: any later
+# one would have been a beat (see beat_store). A worker that speaks on for half a lease, and has
+# never spoken of the claim, has not heard of it.
+LAST_WORD = "coalesce(jobs.heard_at, jobs.claimed_at)"
+GOT_ON = """CASE WHEN progressed_at IS NOT NULL
+    OR EXISTS (SELECT 1 FROM passages WHERE job_id = jobs.id AND recorded_at >= jobs.claimed_at)
+    OR EXISTS (SELECT 1 FROM versions JOIN artifacts ON artifacts.version_id = versions.id
+        WHERE versions.job_id = CASE WHEN division IS NULL THEN jobs.id ELSE parent_id END
+        AND artifacts.claim_id = jobs.claim_id AND recorded_at >= jobs.claimed_at)
+    THEN 1 ELSE 0 END AS got_on"""
+# A worker that went down with the job does not speak on: not as the process that held it.
+SURVIVED = """CASE WHEN EXISTS (SELECT 1 FROM attempts JOIN workers
+        ON workers.id = attempts.worker_id WHERE attempts.job_id = jobs.id
+        AND attempts.outcome = 'lost' AND attempts.epoch >= jobs.claim_epoch - jobs.losses
+        AND workers.last_seen_at > attempts.ended_at
+        AND coalesce(workers.boot_at, 0) <= attempts.started_at)
+    THEN 1 ELSE 0 END AS survived"""
+GONE = f"{GOT_ON}, {SURVIVED}, 1 AS silent, 0 AS unheard_of, 0 AS outage, 0 AS stalled"
+FAULT = f"""{GOT_ON}, {SURVIVED},
+    CASE WHEN EXISTS (SELECT 1 FROM workers WHERE workers.id = claimed_by
+        AND last_seen_at > {LAST_WORD}) THEN 0 ELSE 1 END AS silent,
+    CASE WHEN heard_at IS NULL AND EXISTS (SELECT 1 FROM workers WHERE workers.id = claimed_by
+        AND last_seen_at >= jobs.claimed_at + :lease_ms / 2
+        AND coalesce(boot_at, 0) <= jobs.claimed_at) THEN 1 ELSE 0 END AS unheard_of,
+    CASE WHEN EXISTS (SELECT 1 FROM service_beat
+        WHERE away_since + :lease_ms / 2 >= {LAST_WORD}) THEN 1 ELSE 0 END AS outage"""
 
 ASSIGNMENT = """id, kind, media_id, user_id, args, claim_id, claim_epoch, attempt, max_attempts,
     checkpoint, priority, queued_at"""
@@ -97,26 +125,31 @@ def missing_media(tx: Tx, ids: Iterable[str]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-WAITING_LANES = """
-    WITH RECURSIVE strand(lane, user_id) AS (
-        SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued'), ''
+LANES = """
+    WITH RECURSIVE lanes(lane) AS (
+        SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued')
         UNION ALL
-        SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued' AND lane > strand.lane), ''
-        FROM strand WHERE strand.lane IS NOT NULL
-    ), head AS (
-        SELECT (SELECT id FROM jobs
-                WHERE state = 'queued' AND jobs.lane = strand.lane AND run_at <= {now}
-                ORDER BY jobs.lane, queued_at, id LIMIT 1) AS id
-        FROM strand WHERE lane IS NOT NULL
+        SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued' AND lane > lanes.lane)
+        FROM lanes WHERE lanes.lane IS NOT NULL
     )"""
-WAITING_USERS = """
-    WITH RECURSIVE strand(lane, user_id) AS (
-        SELECT * FROM (SELECT lane, user_id FROM jobs WHERE state = 'queued'
-                       ORDER BY lane, user_id LIMIT 1) AS first
+WAITING_LANES = f"""{LANES}, head AS (
+        SELECT (SELECT id FROM jobs
+                WHERE state = 'queued' AND jobs.lane = lanes.lane AND run_at <= {{now}}
+                ORDER BY jobs.lane, queued_at, id LIMIT 1) AS id
+        FROM lanes WHERE lane IS NOT NULL
+    )"""
+WAITING_USERS = (
+    LANES
+    + """, strand(lane, user_id) AS (
+        SELECT first.lane, first.user_id FROM lanes JOIN jobs AS first ON first.id = (
+            SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane
+            ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)
+        WHERE first.kind IN (SELECT value FROM {each::kinds})
+        AND first.priority <= :lowest_priority
         UNION ALL
         SELECT next.lane, next.user_id FROM strand JOIN jobs AS next ON next.id = (
-            SELECT id FROM jobs
-            WHERE state = 'queued' AND (jobs.lane, jobs.user_id) > (strand.lane, strand.user_id)
+            SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = strand.lane
+            AND jobs.user_id > strand.user_id
             ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)
     ), head AS (
         SELECT (SELECT id FROM jobs
@@ -125,9 +158,17 @@ WAITING_USERS = """
                 ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1) AS id
         FROM strand
     )"""
+)
 
 
-def waiting(tx: Tx, capabilities: str, kinds: str, *, by_user: bool) -> list[dict[str, Any]]:
+# Not of a user who has as many of a kind under way as one may. No other index has this order.
+HAS_ROOM = """ AND (jobs.user_id, jobs.kind) NOT IN (SELECT user_id, kind FROM jobs
+    WHERE state = 'processing' GROUP BY kind, user_id HAVING count(*) >= :most_per_user)"""
+
+
+def waiting(
+    tx: Tx, able: str, kinds: str, *, by_user: bool, lowest_priority: int, most_per_user: int | None
+) -> list[dict[str, Any]]:
     """The oldest due job of each strand this worker could take. Its cost does not grow with the
     backlog: it hops over the index from strand to strand."""
     return tx.all(
@@ -137,11 +178,15 @@ def waiting(tx: Tx, capabilities: str, kinds: str, *, by_user: bool) -> list[dic
             coalesce(turns.turn, 0) AS turn
         FROM jobs LEFT JOIN turns ON turns.user_id = jobs.user_id
         WHERE jobs.id IN (SELECT id FROM head) AND kind IN (SELECT value FROM {each::kinds})
+        AND priority <= :lowest_priority
         AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))
         AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
-            AND value NOT IN (SELECT value FROM {each::capabilities}))""",
+            AND value NOT IN (SELECT value FROM {each::capabilities}))"""
+        + (HAS_ROOM if most_per_user else ""),
         kinds=kinds,
-        capabilities=capabilities,
+        capabilities=able,
+        lowest_priority=lowest_priority,
+        most_per_user=most_per_user,
     )
 
 
@@ -154,9 +199,12 @@ class Take:
     user_id: str | None
     worker_id: str
     worker_name: str
+    boot_id: str | None
+    request_id: str | None
     delay_ms: int
     lease_ms: int
     timeout_ms: int
+    most_per_user: int | None = None
 
 
 PICK = """
@@ -166,20 +214,19 @@ PICK = """
         AND claims < :max_claims
         AND EXISTS (SELECT 1 FROM workers WHERE id = :worker_id AND state = 'enabled')
         AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind IN ('*', :kind))
+        AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = jobs.user_id
+            AND users.disabled_at IS NOT NULL)
         AND """
 PICK_FIFO = PICK + MEDIA_NOT_DELETED + " ORDER BY lane, queued_at, id LIMIT :limit {skip_locked})"
-PICK_OF_USER = (
-    PICK
-    + MEDIA_NOT_DELETED
-    + " AND user_id = :user_id"
-    + " ORDER BY lane, user_id, queued_at, id LIMIT :limit {skip_locked})"
-)
+PICK_OF_USER = PICK + MEDIA_NOT_DELETED + " AND {of_user}"
+FIRST_OF_USER = " ORDER BY lane, user_id, queued_at, id LIMIT :limit {skip_locked})"
 # A single claim has the fresh id itself; in a batch the jobs' ids make it one for each.
 CLAIM = """
     UPDATE jobs SET state = 'processing',
         claim_id = :claim_id || CASE WHEN :limit = 1 THEN '' ELSE substr(jobs.id, 5) END,
         claim_epoch = claim_epoch + 1, attempt = attempt + 1, claims = claims + 1,
         claimed_by = :worker_id, claimed_at = {now}, claim_expires_at = {now} + :lease_ms,
+        claim_boot = CAST(:boot_id AS text), claim_request = CAST(:request_id AS text),
         deadline_at = {now} + coalesce(timeout_ms, :timeout_ms),
         started_at = coalesce(started_at, {now}), stage = NULL,
         progress = CASE WHEN divided_progress IS NULL THEN 0 ELSE progress END,
@@ -194,8 +241,9 @@ OPEN_ATTEMPTS = """
 
 def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[dict[str, Any]]:
     """Take the oldest due jobs of a strand. The order of the answer is that of the queue."""
+    of_user = PICK_OF_USER + (HAS_ROOM if take.most_per_user else "") + FIRST_OF_USER
     rows = tx.change(
-        (PICK_FIFO if take.user_id is None else PICK_OF_USER) + CLAIM,
+        (PICK_FIFO if take.user_id is None else of_user) + CLAIM,
         OPEN_ATTEMPTS,
         events.from_changed("'started'"),
         returning=ASSIGNMENT,
@@ -207,9 +255,12 @@ def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[dict[str, Any]]
         user_id=take.user_id,
         worker_id=take.worker_id,
         worker_name=take.worker_name,
+        boot_id=take.boot_id,
+        request_id=take.request_id,
         delay_ms=take.delay_ms,
         lease_ms=take.lease_ms,
         timeout_ms=take.timeout_ms,
+        most_per_user=take.most_per_user,
     )
     return sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
 
@@ -248,7 +299,7 @@ def take_turn(tx: Tx, user_id: str) -> None:
 def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[str, Any]]:
     return tx.all(
         "WITH given AS ({given:id text, claim_id text})"
-        " UPDATE jobs SET claim_expires_at = {now} + :lease_ms FROM given WHERE "
+        " UPDATE jobs SET claim_expires_at = {now} + :lease_ms, heard_at = {now} FROM given WHERE "
         + OWN
         + " AND "
         + LEASE_ALIVE
@@ -258,6 +309,20 @@ def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[s
     )
 
 
+def renew_request(tx: Tx, worker_id: str, request_id: str, lease_ms: int) -> list[dict[str, Any]]:
+    """What is held by the answer to a request, in the order of the queue."""
+    rows = tx.all(
+        "UPDATE jobs SET claim_expires_at = {now} + :lease_ms WHERE state = 'processing'"
+        " AND claimed_by = :worker_id AND claim_request = :request_id AND "
+        + LEASE_ALIVE
+        + f" RETURNING {ASSIGNMENT}",
+        worker_id=worker_id,
+        request_id=request_id,
+        lease_ms=lease_ms,
+    )
+    return sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
+
+
 def progress_if_held(
     tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int
 ) -> list[dict[str, Any]]:
@@ -265,7 +330,9 @@ def progress_if_held(
     return tx.change(
         "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
         " checkpoint text, engine_id text, detail text})"
-        " UPDATE jobs SET claim_expires_at = {now} + :lease_ms,"
+        " UPDATE jobs SET claim_expires_at = {now} + :lease_ms, heard_at = {now},"
+        " progressed_at = CASE WHEN given.progress > jobs.progress"
+        " OR given.checkpoint IS NOT NULL THEN {now} ELSE jobs.progressed_at END,"
         " progress = CASE WHEN given.progress > jobs.progress THEN given.progress"
         " ELSE jobs.progress END,"
         " stage = coalesce(given.stage, jobs.stage),"
@@ -314,9 +381,10 @@ def lock_if_held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
 
 
 def held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
-    """The job of a claim that is held now; `owner_id` is the job whose version it builds."""
+    """The job of a claim that is held now; `owner_id` is the job whose version it builds, and
+    `lease_ms` how long the claim lasts if it is not renewed."""
     return tx.one(
-        "SELECT id, kind, media_id, user_id, division,"
+        "SELECT id, kind, media_id, user_id, division, claim_expires_at - {now} AS lease_ms,"
         " CASE WHEN division IS NULL THEN id ELSE parent_id END AS owner_id FROM jobs"
         " WHERE id = :id AND claim_id = :claim_id AND state = 'processing'",
         id=claim.job_id,
@@ -324,36 +392,76 @@ def held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
     )
 
 
-def was_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> bool:
-    """True even when the claim is over: repeating a report must find the same answer."""
+def kind_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> str | None:
+    """The job's kind, if this worker has had the claim. Even when the claim is over: repeating a
+    report must find the same answer."""
     row = tx.one(
-        "SELECT 1 AS one FROM attempts WHERE claim_id = :claim_id AND job_id = :job_id"
-        " AND worker_id = :worker_id",
+        "SELECT jobs.kind FROM attempts JOIN jobs ON jobs.id = attempts.job_id"
+        " WHERE attempts.claim_id = :claim_id AND attempts.job_id = :job_id"
+        " AND attempts.worker_id = :worker_id",
         claim_id=claim.claim_id,
         job_id=claim.job_id,
         worker_id=worker_id,
     )
-    return row is not None
+    return row["kind"] if row else None
 
 
-def lock_expired(tx: Tx, limit: int) -> list[dict[str, Any]]:
+def lock_expired(tx: Tx, limit: int, *, lease_ms: int) -> list[dict[str, Any]]:
     """Processing jobs whose lease or deadline is over, or missing (rows of an older schema)."""
     return tx.all(
-        f"SELECT id, {HELD_FACTS},"
+        f"SELECT id, {HELD_FACTS}, {FAULT},"
         " CASE WHEN deadline_at <= {now} THEN 1 ELSE 0 END AS stalled"
         " FROM jobs WHERE state = 'processing' AND "
         + LEASE_OVER
         + " ORDER BY claim_expires_at LIMIT :limit {skip_locked}",
         limit=limit,
+        lease_ms=lease_ms,
     )
 
 
 def lock_held_by(tx: Tx, workers: str, limit: int) -> list[dict[str, Any]]:
+    """Of workers that are gone."""
     return tx.all(
-        f"SELECT id, {HELD_FACTS}, 0 AS stalled FROM jobs WHERE state = 'processing'"
+        f"SELECT id, {HELD_FACTS}, {GONE} FROM jobs WHERE state = 'processing'"
         " AND substr(claimed_by, 1, :length) = :workers ORDER BY id LIMIT :limit {skip_locked}",
         workers=workers,
         length=len(workers),
+        limit=limit,
+    )
+
+
+def note_lost(tx: Tx, workers: Iterable[str]) -> None:
+    """They have lost a job by their silence."""
+    tx.all(
+        "WITH given AS ({given:id text})"
+        " UPDATE workers SET lost_at = {now} WHERE id IN (SELECT id FROM given)",
+        given=[{"id": id} for id in workers],
+    )
+
+
+def lock_of_other_boots(tx: Tx, worker_id: str, boot_id: str, limit: int) -> list[dict[str, Any]]:
+    return tx.all(
+        f"SELECT id, {HELD_FACTS}, {GONE} FROM jobs WHERE state = 'processing'"
+        " AND claimed_by = :worker_id AND coalesce(claim_boot, '') <> :boot_id"
+        " ORDER BY id LIMIT :limit {skip_locked}",
+        worker_id=worker_id,
+        boot_id=boot_id,
+        limit=limit,
+    )
+
+
+def lock_unheard_of(
+    tx: Tx, worker_id: str, requests: Sequence[str], held: Sequence[Claim], limit: int
+) -> list[dict[str, Any]]:
+    return tx.all(
+        f"SELECT id, {HELD_FACTS}, 0 AS got_on, 0 AS survived, 0 AS silent, 1 AS unheard_of,"
+        " 0 AS outage, 0 AS stalled FROM jobs WHERE state = 'processing'"
+        " AND claimed_by = :worker_id AND claim_request IN (SELECT value FROM {each::requests})"
+        " AND claim_id NOT IN (SELECT value FROM {each::held})"
+        " ORDER BY id LIMIT :limit {skip_locked}",
+        worker_id=worker_id,
+        requests=encode(list(requests)),
+        held=encode([claim.claim_id for claim in held]),
         limit=limit,
     )
 

@@ -33,6 +33,7 @@ class Situation:
     # Of a divided job: how many parts it has, and how many of them have completed.
     parts: int = 0
     parts_completed: int = 0
+    is_user_disabled: bool = False
 
 
 def explain(job: Job, facts: Situation) -> dict[str, Any]:
@@ -67,6 +68,8 @@ def _why_queued(job: Job, facts: Situation) -> list[tuple[str, str]]:
     reasons = []
     if "*" in facts.paused or job.kind in facts.paused:
         reasons.append(("paused", "The queue is paused."))
+    if facts.is_user_disabled:
+        reasons.append(("user_disabled", "Its user is disabled."))
     if job.run_at > facts.now:
         when = clock.rfc3339(job.run_at)
         reason = f"after {job.last_error or job.error_code}" if job.error_code else "as asked"

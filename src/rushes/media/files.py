@@ -17,12 +17,10 @@ from typing import Any
 from rushes import errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs import store as jobs
-from rushes.media import library, media
+from rushes.media import library, media, playlist_check
 from rushes.media import store as media_store
-from rushes.media.storage import Storage
+from rushes.media.storage import Method, Storage
 from rushes.protocol import ADOPT_LIMIT, Artifact, Claim, Completion, Source
-
-PRESIGN_SECONDS = 900
 
 Row = dict[str, Any]
 
@@ -92,6 +90,7 @@ class Files:
         if stored.sha256 != sha256:
             self.storage.delete([key])
             raise errors.BadField("sha256", "does not match what has arrived")
+        self._check_text(name, key, stored.size_bytes)
         artifact = Artifact(
             name=name,
             size_bytes=stored.size_bytes,
@@ -106,8 +105,18 @@ class Files:
         media.check_artifact_name(name)
         self._place(claim, name)
         ticket = ids.new("put")
-        url = self.storage.presign("PUT", f"staging/{claim.claim_id}/{ticket}", PRESIGN_SECONDS)
+        url = self._address(claim, "PUT", f"staging/{claim.claim_id}/{ticket}")
         return Presigned(url, ticket) if url else None
+
+    def source_address(self, claim: Claim, key: str) -> str | None:
+        """Where to read a source past the server; None when the storage has no such addresses."""
+        return self._address(claim, "GET", key)
+
+    def _address(self, claim: Claim, method: Method, key: str) -> str | None:
+        """It is good for as long as the claim is now; who has renewed the claim asks again."""
+        with self._db.read() as tx:
+            lease_ms = _held(tx, claim)["lease_ms"] or 0
+        return self.storage.presign(method, key, max(1, lease_ms // 1000))
 
     def confirm(self, claim: Claim, ticket: str, artifact: Artifact, md5: str) -> Artifact:
         """A presigned file has arrived. Its URL may live on, so the file is taken out of reach
@@ -124,6 +133,7 @@ class Files:
         if not self._is_intact(key, artifact.sha256, md5):
             self.storage.delete([key, staged])
             raise errors.BadField("sha256", "does not match what has arrived")
+        self._check_text(artifact.name, key, artifact.size_bytes)
         recorded = self._record(claim, key, artifact)
         self._discard([staged])
         return recorded
@@ -232,7 +242,34 @@ class Files:
             raise errors.ManifestMismatch("the files that arrived are not those that were made")
         if len(self._present(mine)) != len(mine):
             raise errors.ManifestMismatch("a file is missing from the storage")
+        if job["division"] is None:
+            self._check_references(mine)
         return len(mine)
+
+    def _check_references(self, rows: Sequence[Row]) -> None:
+        """What is published names nothing but what is published with it."""
+        names = {row["name"] for row in rows} | playlist_check.SERVED
+        for row in rows:
+            if row["name"].endswith(playlist_check.CHECKED):
+                missing = self._references(row["name"], row["key"], row["size_bytes"]) - names
+                if missing:
+                    raise errors.ManifestMismatch(f"{row['name']} names {min(missing)}: not there")
+
+    def _check_text(self, name: str, key: str, size_bytes: int) -> None:
+        """Before it counts: a version is watched while it is made."""
+        if not name.endswith(playlist_check.CHECKED):
+            return
+        try:
+            self._references(name, key, size_bytes)
+        except errors.BadField:
+            self._discard([key])
+            raise
+
+    def _references(self, name: str, key: str, size_bytes: int) -> set[str]:
+        """By the bytes that lie in the storage, whichever way they came there."""
+        if size_bytes > playlist_check.LIMIT_BYTES:
+            raise errors.BadField("content", f"{name} is too long")
+        return playlist_check.references(name, b"".join(self.storage.read(key)))
 
     def _present(self, rows: Sequence[Row]) -> set[str]:
         """The keys of those that are in the storage with their size."""

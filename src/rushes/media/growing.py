@@ -47,7 +47,8 @@ def master(detail: Any, files: Collection[str]) -> str | None:
     pictures, sounds = _pictures(detail), _sounds(detail)
     heard = [each for each in _audios(sounds) if _has_begun(each.name, files)]
     if not pictures:
-        return playlist.master([], heard) if heard else None
+        is_whole = {each.track for each in heard} == {each.track for each in _audios(sounds)}
+        return playlist.master([], heard) if heard and is_whole else None
     first = [each for each in pictures if each["name"] == ORIGINAL]
     if first and _has_begun(ORIGINAL, files):
         # Other sounds may take their time, but nobody is to watch it silent.
@@ -76,7 +77,8 @@ def _target_seconds(building: Building, name: str) -> float:
     wished = settings.get("segment_seconds") if isinstance(settings, dict) else None
     if not isinstance(wished, int | float):
         wished = profile_tools.DEFAULT.segment_seconds
-    for each in [*_said(building.detail, "renditions"), *_said(building.detail, "audio")]:
+    # Also of one that is left out by now: somebody may still be watching it.
+    for each in [*_entries(building.detail, "renditions"), *_entries(building.detail, "audio")]:
         planned = each.get("target_seconds")
         if each["name"] == name and isinstance(planned, int | float):
             wished = max(wished, planned)
@@ -88,6 +90,10 @@ def _has_begun(name: str, files: Collection[str]) -> bool:
 
 
 def _said(detail: Any, what: str) -> list[dict[str, Any]]:
+    return [each for each in _entries(detail, what) if each.get("status") not in LEFT_OUT]
+
+
+def _entries(detail: Any, what: str) -> list[dict[str, Any]]:
     found = detail.get(what) if isinstance(detail, dict) else None
     return [
         each
@@ -95,7 +101,6 @@ def _said(detail: Any, what: str) -> list[dict[str, Any]]:
         if isinstance(each, dict)
         and isinstance(each.get("name"), str)
         and NAME.fullmatch(each["name"])
-        and each.get("status") not in LEFT_OUT
     ]
 
 

@@ -11,10 +11,10 @@ from rushes import errors, ids
 from rushes.db.database import Tx
 from rushes.jobs import lifecycle, part_store, passage_store
 from rushes.jobs import store as jobs
-from rushes.jobs.job import Job, State, decode, encode
+from rushes.jobs.job import PACE, Job, State, decode, encode
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import media, orders, pipeline, store
+from rushes.media import media, orders, pipeline, store, trash
 from rushes.media.edit import Edit
 from rushes.media.media import Media, NewMedia
 from rushes.protocol import Claim
@@ -33,9 +33,9 @@ def add(tx: Tx, queue: Queue, new: NewMedia) -> str:
     return media_id
 
 
-def found(tx: Tx, media_id: str, user_id: str | None) -> Media:
+def found(tx: Tx, media_id: str, user_id: str | None, *, or_trashed: bool = False) -> Media:
     """NotFound also for what is somebody else's."""
-    item = store.get(tx, media_id, user_id)
+    item = store.get(tx, media_id, user_id, or_trashed=or_trashed)
     if item is None:
         raise errors.NotFound(f"no media {media_id}")
     return item
@@ -48,10 +48,8 @@ def rename(tx: Tx, item: Media, title: str) -> None:
 
 
 def delete(tx: Tx, queue: Queue, media_id: str) -> None:
-    """Cancel its work and unpublish it in one transaction; deleting twice is harmless."""
-    if store.mark_deleted(tx, media_id):
-        archive.forget(tx, media_id)
-        queue.cancel_many(tx, jobs.live_jobs_of_media(tx, media_id))
+    """Into the trash; deleting twice is harmless."""
+    trash.put(tx, queue, [media_id])
 
 
 def share(tx: Tx, item: Media) -> str:
@@ -118,7 +116,7 @@ def complete(
         version = store.building_version(tx, job.parent_id or "")
         _check_files(tx, version["id"] if version else None, claim, files)
     elif files != 0:
-        version_id, left_out = store.publish(tx, claim) or (None, ())
+        version_id, left_out = store.publish(tx, claim, _temporary(job)) or (None, ())
         _check_files(tx, version_id, claim, files)
         if version_id is not None:
             _note_facts(tx, job)
@@ -136,6 +134,13 @@ def _edit(tx: Tx, job: Job) -> Edit:
         return edits.NOTHING
     item = store.get(tx, job.media_id)
     return item.edit if item else edits.NOTHING
+
+
+def _temporary(job: Job) -> list[str]:
+    """Renditions that were of use only until all others were there."""
+    found = job.result if isinstance(job.result, Mapping) else {}
+    names = found.get("temporary")
+    return [each for each in names if isinstance(each, str)] if isinstance(names, list) else []
 
 
 def _check_files(tx: Tx, version_id: str | None, claim: Claim, files: int | None) -> None:
@@ -185,6 +190,9 @@ def follow_parts(tx: Tx, whole_id: str) -> None:
         segments = store.segments(tx, version["id"])
         for rendition in (*_dicts(detail.get("renditions")), *_dicts(detail.get("audio"))):
             _count_segments(rendition, segments)
+        # Was told by the worker that divided it; the parts have a pace of their own.
+        for name in PACE:
+            detail.pop(name, None)
     progress = lifecycle.progress_by_parts(counted["divided_progress"], counted["progress"])
     known = None if detail is None else encode(detail)
     part_store.note_progress(tx, whole_id, progress, known)

@@ -3,13 +3,16 @@ nothing is shown twice or left out when others come and go meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rushes.db.database import Tx
 from rushes.folding import folded, pattern
-from rushes.media.media import TITLE_KEY_LENGTH, Media, Place, Sort, TranscriptStatus
+from rushes.jobs.job import encode
+from rushes.media.media import TITLE_KEY_LENGTH, Media, Place, Sort, Status, TranscriptStatus
 from rushes.media.store import SPEECH, STATUS, TRANSCRIPT_STATUS, WHOLE, has_job
+from rushes.media.trash_store import TRASHED
 
 # Each has its indexes: the same words are in the migration that makes them.
 KEYS = {
@@ -42,20 +45,35 @@ class Wanted:
 
     def guards(self) -> tuple[list[str], dict[str, Any]]:
         """SQL text without anything of the caller's in it, and what it refers to."""
+        is_trash = self.status == Status.TRASHED
         known = {
             "user_id": "user_id = :user_id",
-            "status": f"{STATUS} = :status",
+            **({} if is_trash else {"status": f"{STATUS} = :status"}),
             "transcript": f"{TRANSCRIPT_STATUS} = :transcript",
             "kind": "kind = :kind",
         }
         given = {name: getattr(self, name) for name in known if getattr(self, name) is not None}
-        guards = ["deleted_at IS NULL", *(known[name] for name in given)]
+        guards = [TRASHED if is_trash else "deleted_at IS NULL", *(known[name] for name in given)]
         if self.transcript in LEAST:
             guards.insert(1, LEAST[self.transcript])
         if self.q:
             guards.append("title_folded LIKE :pattern ESCAPE '!'")
             given["pattern"] = pattern(folded(self.q))
         return guards, given
+
+
+def matching(tx: Tx, wanted: Wanted, *, ids: Sequence[str] | None = None, limit: int) -> list[str]:
+    """Those of `ids`, or of all, that are meant; oldest first."""
+    guards, given = wanted.guards()
+    if ids is not None:
+        guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
+        given["ids"] = encode(list(ids))
+    rows = tx.all(
+        f"SELECT id FROM media WHERE {' AND '.join(guards)} ORDER BY id LIMIT :limit",
+        limit=limit,
+        **given,
+    )
+    return [row["id"] for row in rows]
 
 
 def list_media(

@@ -46,6 +46,7 @@ class Status(StrEnum):
     PROCESSING = "processing"
     READY = "ready"
     FAILED = "failed"
+    TRASHED = "trashed"
 
 
 class TranscriptStatus(StrEnum):
@@ -54,6 +55,16 @@ class TranscriptStatus(StrEnum):
     PROCESSING = "processing"
     READY = "ready"
     FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a version takes, in bytes: `copy` is the source's picture as it is, `rungs` all that
+    was encoded."""
+
+    whole: int
+    copy: int
+    rungs: int
 
 
 class Sort(StrEnum):
@@ -113,6 +124,7 @@ class Media:
     edit: Edit
     created_at: int
     updated_at: int | None
+    deleted_at: int | None
     status: Status
     transcript_status: TranscriptStatus
 

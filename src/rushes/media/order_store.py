@@ -12,6 +12,23 @@ def lock(tx: Tx, media_id: str) -> None:
     tx.all("SELECT id FROM media WHERE id = :id {for_update}", id=media_id)
 
 
+def stopped(tx: Tx, media_id: str, *, since: int, besides: Sequence[str]) -> list[str]:
+    """Jobs that were canceled then or later, or will be when their worker stops, and that nobody
+    has tried again; oldest first."""
+    rows = tx.all(
+        """
+        SELECT id FROM jobs WHERE media_id = :media_id AND division IS NULL
+        AND cancel_requested_at >= :since AND state IN ('processing','canceled')
+        AND kind NOT IN ({given:kind text})
+        AND NOT EXISTS (SELECT 1 FROM jobs AS again WHERE again.retry_of = jobs.id)
+        ORDER BY id""",
+        given=[{"kind": kind} for kind in besides],
+        media_id=media_id,
+        since=since,
+    )
+    return [row["id"] for row in rows]
+
+
 def last_args(tx: Tx, media_id: str, kinds: Sequence[str]) -> str | None:
     """The arguments of the newest job of these kinds for a media."""
     row = tx.one(

@@ -97,6 +97,25 @@ def retry(tx: Tx, queue: Queue, job_id: str) -> str:
     return queue.retry(tx, job_id).id
 
 
+def resume(tx: Tx, queue: Queue, item: Media, *, since: int) -> None:
+    """The work that was stopped when the media was deleted goes on, behind what it has done
+    already; a worker that has yet to stop is not waited for."""
+    besides = (pipeline.PURGE, pipeline.WEBHOOK)
+    went_on: dict[str, str] = {}
+    for job_id in order_store.stopped(tx, item.id, since=since, besides=besides):
+        old = job_store.get(tx, job_id)
+        assert old is not None
+        takes_edit = old.kind in (pipeline.TRANSCODE, pipeline.TRANSCRIBE)
+        new = queue.retry(
+            tx,
+            old.id,
+            _with_edit(old.args, item.edit) if takes_edit else None,
+            dedupe_key=old.dedupe_key if old.state in jobs.TERMINAL else f"resume:{old.id}",
+            parent_id=went_on.get(old.parent_id or ""),
+        )
+        went_on[old.id] = new.id
+
+
 def _with_edit(args: Mapping[str, Any], edit: Edit) -> dict[str, Any]:
     others = {name: value for name, value in args.items() if name != "edit"}
     return others if edit == edits.NOTHING else {**others, "edit": edits.encode(edit)}
@@ -118,10 +137,20 @@ def _make(
     if kind in pipeline.CHANGES_SOUND or edit != edits.NOTHING:
         args["edit"] = edits.encode(edit)
     new = pipeline.version(kind, item.id, item.user_id, args)
+    if resumed := _version_under_way(tx, item.id):
+        _check_same(resumed, new)
+        return resumed.id
     asked = queue.enqueue(tx, new)
     if not asked.created:
         _check_same(job_store.get(tx, asked.id), new)
     return asked.id
+
+
+def _version_under_way(tx: Tx, media_id: str) -> Job | None:
+    """One that goes on after a restore may have a key of its own: the usual does not find it."""
+    found = read_store.live_jobs_of(tx, [media_id])
+    making = (each for each in found if each.kind in pipeline.MAKES_VERSION)
+    return next((each for each in making if each.cancel_requested_at is None), None)
 
 
 def _check_same(live: Job | None, new: NewJob) -> None:

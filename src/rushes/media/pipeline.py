@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rushes import kinds
 from rushes.jobs.job import NewJob
 from rushes.media.media import Options
 
-TRANSCODE = "transcode"
-TRIM = "trim"
-COMPOSITE = "composite"
-SPAN = "span"
-TRANSCRIBE = "transcribe"
-PURGE = "purge"
-WEBHOOK = "webhook"
+TRANSCODE = kinds.TRANSCODE.name
+TRIM = kinds.TRIM.name
+COMPOSITE = kinds.COMPOSITE.name
+SPAN = kinds.SPAN.name
+TRANSCRIBE = kinds.TRANSCRIBE.name
+PURGE = kinds.PURGE.name
+WEBHOOK = kinds.WEBHOOK.name
 # Kinds whose work does not make the media any more or less ready to watch. A span is part of a
 # job that does.
 BESIDE = (TRANSCRIBE, PURGE, WEBHOOK, SPAN)

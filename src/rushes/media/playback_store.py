@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rushes.db.database import Tx
 from rushes.jobs.job import decode
+from rushes.media import edit as edits
+from rushes.media.edit import Edit
 from rushes.media.growing import Building
 from rushes.media.pipeline import BESIDE, TRANSCRIBE
 
@@ -44,6 +47,17 @@ def present(tx: Tx, files: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     return {(row["version_id"], row["name"]) for row in rows}
 
 
+def edit_of(tx: Tx, version_id: str) -> Edit | None:
+    """What people had changed about the source when this version was made; None if there is no
+    such version."""
+    row = tx.one(
+        "SELECT jobs.args FROM versions JOIN jobs ON jobs.id = versions.job_id"
+        " WHERE versions.id = :version_id",
+        version_id=version_id,
+    )
+    return edits.read(decode(row["args"]).get("edit")) if row else None
+
+
 def in_folder(tx: Tx, version_id: str, folder: str) -> list[Row]:
     """Artifacts of one rendition."""
     return tx.all(
@@ -55,18 +69,27 @@ def in_folder(tx: Tx, version_id: str, folder: str) -> list[Row]:
     )
 
 
-def failures(tx: Tx, media_ids: Sequence[str]) -> dict[str, str]:
-    """Why each of these media has failed, in words; by the latest job that did. Speech is the
-    reason only of those that are merely listened to."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a job has not made what it should, in words, and as a code if it has failed."""
+
+    reason: str
+    code: str | None
+
+
+def failures(tx: Tx, media_ids: Sequence[str]) -> dict[tuple[str, bool], Failure]:
+    """By media and whether it is about speech: the latest job that failed or was canceled."""
     rows = tx.all(
-        "SELECT media_id, kind, error_code, last_error FROM jobs"
+        "SELECT media_id, kind, state, error_code, last_error FROM jobs"
         f" WHERE state IN ('failed','canceled') AND (kind NOT IN ({_BESIDE}) OR kind = :speech)"
-        " AND media_id IN ({given:media_id text})"
-        " ORDER BY CASE WHEN kind = :speech THEN 0 ELSE 1 END, id",
+        " AND media_id IN ({given:media_id text}) ORDER BY id",
         speech=TRANSCRIBE,
         given=[{"media_id": id} for id in media_ids],
     )
     return {
-        row["media_id"]: row["last_error"] or row["error_code"] or f"{row['kind']} was canceled"
+        (row["media_id"], row["kind"] == TRANSCRIBE): Failure(
+            row["last_error"] or row["error_code"] or f"{row['kind']} was canceled",
+            row["error_code"] if row["state"] == "failed" else None,
+        )
         for row in rows
     }

@@ -1,4 +1,5 @@
-"""Removing bytes that nobody needs any more: of replaced versions, of deleted media, of no one.
+"""Removing bytes that nobody needs any more: of replaced versions, of what has been in the trash
+for long enough, of no one.
 
 `plan` finds what is due and enqueues a job for each; `Purge` is that job's handler, in the server.
 Objects go before their rows, so that a crash in between leaves a row that is found again.
@@ -28,16 +29,23 @@ FOLDERS = ("media", "sources", "staging")
 # The row of a file that was just written may still be on its way, however soon others are purged.
 YOUNG_MS = 3_600_000
 SCAN_EVERY_MS = 86_400_000
+# Whoever does not say must not purge what somebody may still want back.
+TRASH_MS = 30 * 86_400_000
 
 
-def plan(tx: Tx, queue: Queue, *, grace_ms: int, cleanup_partial: bool) -> int:
-    """Enqueue what is due; answers how many. Asking again changes nothing."""
+def plan(
+    tx: Tx, queue: Queue, *, grace_ms: int, cleanup_partial: bool, trash_ms: int = TRASH_MS
+) -> int:
+    """Enqueue what is due: versions after `grace_ms`, what is in the trash after `trash_ms`.
+    Answers how many. Asking again changes nothing."""
     media_store.abandon_versions(tx)
     versions = purge_store.due_versions(
         tx, grace_ms=grace_ms, abandoned=cleanup_partial, limit=PAGE
     )
-    items = purge_store.due_media(tx, grace_ms=grace_ms, limit=PAGE)
+    files = purge_store.due_files(tx, grace_ms=grace_ms, limit=PAGE)
+    items = purge_store.due_media(tx, trash_ms=trash_ms, limit=PAGE)
     jobs = [pipeline.purge("version_id", id) for id in versions]
+    jobs += [pipeline.purge("files_of", id) for id in files if id not in versions]
     jobs += [pipeline.purge("media_id", id) for id in items]
     return len(queue.enqueue_many(tx, jobs)) if jobs else 0
 
@@ -63,14 +71,19 @@ class Job(Protocol):
 
 
 class Purge:
-    def __init__(self, db: Database, storage: Storage, *, grace_ms: int) -> None:
+    def __init__(
+        self, db: Database, storage: Storage, *, grace_ms: int, trash_ms: int = TRASH_MS
+    ) -> None:
         self._db = db
         self._storage = storage
         self._grace_ms = grace_ms
+        self._trash_ms = trash_ms
 
     def __call__(self, job: Job) -> dict[str, int]:
         if version_id := job.args.get("version_id"):
             return {"objects": self._version(str(version_id))}
+        if version_id := job.args.get("files_of"):
+            return {"objects": self._files(str(version_id))}
         if media_id := job.args.get("media_id"):
             return {"objects": self._media(str(media_id))}
         return {"objects": self._orphans(job)}
@@ -83,10 +96,19 @@ class Purge:
         self._db.run(lambda tx: purge_store.mark_version_purged(tx, id))
         return len(keys)
 
-    def _media(self, id: str) -> int:
+    def _files(self, version_id: str) -> int:
+        """What is no part of it any more; the version itself stays."""
         with self._db.read() as tx:
-            versions = purge_store.versions_of_media(tx, id)
-            source = purge_store.source_of_deleted(tx, id)
+            keys = purge_store.retired_files(tx, version_id)
+        self._storage.delete(keys)
+        self._db.run(lambda tx: purge_store.forget_retired_files(tx, version_id))
+        return len(keys)
+
+    def _media(self, id: str) -> int:
+        found = self._db.run(lambda tx: purge_store.start_media(tx, id, trash_ms=self._trash_ms))
+        if found is None:
+            return 0
+        versions, source = found
         gone = sum(self._version(version) for version in versions)
         if source is not None:
             self._storage.delete([source])
@@ -117,8 +139,9 @@ class Purge:
 
 
 def _forget(tx: Tx, media_id: str) -> None:
-    archive.purge(tx, media_id)
-    purge_store.mark_media_purged(tx, media_id)
+    """Its words go only together with the mark, which is for a media whose purge has begun."""
+    if purge_store.mark_media_purged(tx, media_id):
+        archive.purge(tx, media_id)
 
 
 def _owner(key: str) -> str:

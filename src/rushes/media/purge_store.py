@@ -26,18 +26,68 @@ def due_versions(tx: Tx, *, grace_ms: int, abandoned: bool, limit: int) -> list[
     return [row["id"] for row in rows]
 
 
-def due_media(tx: Tx, *, grace_ms: int, limit: int) -> list[str]:
-    """Deleted long enough ago, and nobody works on it any more."""
+def due_files(tx: Tx, *, grace_ms: int, limit: int) -> list[str]:
+    """Versions with files that have been no part of them for long enough."""
     rows = tx.all(
-        """
-        SELECT id FROM media WHERE deleted_at <= {now} - :grace_ms AND purged_at IS NULL
-        AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id
-                        AND jobs.state = 'processing')
-        ORDER BY deleted_at LIMIT :limit""",
+        "SELECT DISTINCT version_id FROM artifacts WHERE retired_at <= {now} - :grace_ms"
+        " ORDER BY version_id LIMIT :limit",
         grace_ms=grace_ms,
         limit=limit,
     )
+    return [row["version_id"] for row in rows]
+
+
+def retired_files(tx: Tx, version_id: str) -> list[str]:
+    """The objects of files that are no part of their version any more."""
+    rows = tx.all(
+        """
+        SELECT key FROM artifacts WHERE version_id = :id AND retired_at IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM artifacts AS other WHERE other.key = artifacts.key
+          AND (other.version_id <> :id OR other.retired_at IS NULL))""",
+        id=version_id,
+    )
+    return [row["key"] for row in rows]
+
+
+def forget_retired_files(tx: Tx, version_id: str) -> None:
+    tx.all("DELETE FROM artifacts WHERE version_id = :id AND retired_at IS NOT NULL", id=version_id)
+
+
+# In the trash for long enough or given up by its owner, and nobody works on it any more.
+MEDIA_DUE = """deleted_at IS NOT NULL AND purged_at IS NULL
+    AND (purge_started_at IS NOT NULL OR deleted_at <= {now} - :trash_ms)
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id
+                    AND jobs.state = 'processing')"""
+
+
+def due_media(tx: Tx, *, trash_ms: int, limit: int) -> list[str]:
+    rows = tx.all(
+        f"SELECT id FROM media WHERE {MEDIA_DUE} ORDER BY deleted_at LIMIT :limit",
+        trash_ms=trash_ms,
+        limit=limit,
+    )
     return [row["id"] for row in rows]
+
+
+def start_media(tx: Tx, id: str, *, trash_ms: int) -> tuple[list[str], str | None] | None:
+    """Mark that its purge has begun, and answer its versions and its source; None when it must
+    not be purged, whoever has asked for it. Committed before the first byte goes: a restore does
+    nothing from then on, and one that was quicker leaves nothing to mark."""
+    row = tx.one(
+        "UPDATE media SET purge_started_at = coalesce(purge_started_at, {now}),"
+        " current_version_id = NULL, share_token = NULL"
+        f" WHERE id = :id AND {MEDIA_DUE} RETURNING source_key",
+        id=id,
+        trash_ms=trash_ms,
+    )
+    if row is None:
+        return None
+    tx.all(
+        "UPDATE versions SET state = 'retired', retired_at = {now}"
+        " WHERE media_id = :id AND state = 'current'",
+        id=id,
+    )
+    return _versions_of_media(tx, id), row["source_key"]
 
 
 def was_planned(tx: Tx, dedupe_key: str, *, within_ms: int) -> bool:
@@ -81,28 +131,21 @@ def mark_version_purged(tx: Tx, id: str) -> None:
         tx.all("DELETE FROM artifacts WHERE version_id = :id", id=id)
 
 
-def versions_of_media(tx: Tx, id: str) -> list[str]:
+def _versions_of_media(tx: Tx, id: str) -> list[str]:
     rows = tx.all(
         "SELECT id FROM versions WHERE media_id = :id AND state IN ('retired','abandoned')", id=id
     )
     return [row["id"] for row in rows]
 
 
-def source_of_deleted(tx: Tx, id: str) -> str | None:
+def mark_media_purged(tx: Tx, id: str) -> bool:
+    """False when its purge has not begun, or is over."""
     row = tx.one(
-        "SELECT source_key FROM media WHERE id = :id AND deleted_at IS NOT NULL"
-        " AND purged_at IS NULL",
-        id=id,
-    )
-    return row["source_key"] if row else None
-
-
-def mark_media_purged(tx: Tx, id: str) -> None:
-    tx.all(
         "UPDATE media SET purged_at = {now}, source_key = NULL"
-        " WHERE id = :id AND deleted_at IS NOT NULL",
+        " WHERE id = :id AND purge_started_at IS NOT NULL AND purged_at IS NULL RETURNING id",
         id=id,
     )
+    return row is not None
 
 
 def known_keys(tx: Tx, keys: Sequence[str]) -> set[str]:

@@ -8,8 +8,9 @@ from typing import Any
 from rushes import events
 from rushes.db.database import Tx
 from rushes.folding import folded
-from rushes.media.media import Media, NewMedia
+from rushes.media.media import Media, NewMedia, Sizes
 from rushes.media.pipeline import BESIDE, PURGE, TRANSCRIBE
+from rushes.media.trash_store import TRASHED
 from rushes.protocol import Artifact, Claim
 
 Row = dict[str, Any]
@@ -35,6 +36,7 @@ TRANSCRIPT_STATUS = f"""CASE
         WHERE jobs.media_id = media.id AND kind {SPEECH} ORDER BY id DESC LIMIT 1), 'none') END"""
 # Of a media that is only listened to, the transcription's.
 STATUS = f"""CASE
+    WHEN deleted_at IS NOT NULL THEN 'trashed'
     WHEN current_version_id IS NOT NULL THEN 'ready'
     WHEN {has_job(_MAKING, "'processing'")} OR {_DIVIDED} THEN 'processing'
     WHEN {has_job(_MAKING, "'blocked','queued'")} THEN 'pending'
@@ -69,10 +71,11 @@ def insert(tx: Tx, id: str, new: NewMedia, slug: str) -> None:
     events.append(tx, "media.created", media_id=id, user_id=new.user_id)
 
 
-def get(tx: Tx, id: str, user_id: str | None = None) -> Media | None:
+def get(tx: Tx, id: str, user_id: str | None = None, *, or_trashed: bool = False) -> Media | None:
     """`user_id`: only if it is this user's."""
+    seen = f"(deleted_at IS NULL OR {TRASHED})" if or_trashed else "deleted_at IS NULL"
     row = tx.one(
-        f"SELECT {WHOLE} FROM media WHERE id = :id AND deleted_at IS NULL"
+        f"SELECT {WHOLE} FROM media WHERE id = :id AND {seen}"
         " AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)",
         id=id,
         user_id=user_id,
@@ -82,7 +85,10 @@ def get(tx: Tx, id: str, user_id: str | None = None) -> Media | None:
 
 def by_share_token(tx: Tx, token: str) -> Media | None:
     row = tx.one(
-        f"SELECT {WHOLE} FROM media WHERE share_token = :token AND deleted_at IS NULL", token=token
+        f"SELECT {WHOLE} FROM media WHERE share_token = :token AND deleted_at IS NULL"
+        " AND NOT EXISTS (SELECT 1 FROM users"
+        " WHERE users.id = media.user_id AND users.disabled_at IS NOT NULL)",
+        token=token,
     )
     return Media.from_row(row) if row else None
 
@@ -100,11 +106,16 @@ def twins(tx: Tx, user_id: str, sha256: str, besides: str) -> list[str]:
 
 
 def used_bytes(tx: Tx, user_id: str) -> int:
-    """Sources of a user that still take room, and what unfinished uploads have claimed."""
+    """Sources of a user and what was made of them, also in the trash, and what unfinished uploads
+    have claimed. Versions that were replaced are not counted: they go by themselves."""
     row = tx.one(
         """
         SELECT (SELECT coalesce(sum(size_bytes), 0) FROM media
-                WHERE user_id = :user_id AND purged_at IS NULL AND deleted_at IS NULL)
+                WHERE user_id = :user_id AND purge_started_at IS NULL)
+             + (SELECT coalesce(sum(versions.size_bytes), 0)
+                FROM media JOIN versions ON versions.media_id = media.id
+                WHERE media.user_id = :user_id AND purge_started_at IS NULL
+                  AND versions.state = 'current')
              + (SELECT coalesce(sum(coalesce(length_bytes, offset_bytes)), 0) FROM uploads
                 WHERE user_id = :user_id AND media_id IS NULL AND ended_at IS NULL
                   AND (concat IS NULL OR concat = 'partial')) AS used""",
@@ -147,24 +158,6 @@ def _change(tx: Tx, id: str, sets: str, **values: Any) -> None:
     )
     if row is not None:
         events.append(tx, "media.updated", media_id=id, user_id=row["user_id"])
-
-
-def mark_deleted(tx: Tx, id: str) -> bool:
-    """Unpublish at once; the bytes go later."""
-    row = tx.one(
-        "UPDATE media SET deleted_at = {now}, current_version_id = NULL, share_token = NULL"
-        " WHERE id = :id AND deleted_at IS NULL RETURNING user_id",
-        id=id,
-    )
-    if row is None:
-        return False
-    tx.all(
-        "UPDATE versions SET state = 'retired', retired_at = {now}"
-        " WHERE media_id = :id AND state = 'current'",
-        id=id,
-    )
-    events.append(tx, "media.deleted", media_id=id, user_id=row["user_id"])
-    return True
 
 
 def lock_media_of_job(tx: Tx, job_id: str) -> None:
@@ -256,10 +249,11 @@ def version_of_claim(tx: Tx, claim_id: str) -> Row | None:
     return tx.one("SELECT * FROM versions WHERE claim_id = :claim_id", claim_id=claim_id)
 
 
-def publish(tx: Tx, claim: Claim) -> tuple[str, list[str]] | None:
+def publish(tx: Tx, claim: Claim, temporary: Sequence[str] = ()) -> tuple[str, list[str]] | None:
     """Make the version that this claim's job built the current one, with the files that the claim
     has put or adopted. Only in the transaction that completes the job; answers the version and the
-    keys of files that were left out, or None when the claim built none."""
+    keys of files that were left out, or None when the claim built none. `temporary`: renditions
+    that are no part of it; whoever watches them may go on until they are purged."""
     row = tx.one(
         """
         SELECT id, media_id FROM versions WHERE job_id = :job_id AND state = 'building'
@@ -277,18 +271,24 @@ def publish(tx: Tx, claim: Claim) -> tuple[str, list[str]] | None:
         id=row["id"],
         claim_id=claim.claim_id,
     )
+    for rendition in temporary:
+        _retire_files(tx, row["id"], f"{rendition}/")
     tx.all(
         "UPDATE versions SET state = 'retired', retired_at = {now}"
         " WHERE media_id = :media_id AND state = 'current'",
         media_id=row["media_id"],
     )
+    kept = "SELECT coalesce(sum(size_bytes), 0) FROM artifacts"
+    kept += " WHERE version_id = versions.id AND retired_at IS NULL"
     tx.all(
-        """
-        UPDATE versions SET state = 'current', published_at = {now}, claim_id = :claim_id,
+        f"""
+        UPDATE versions SET state = 'current', published_at = {{now}}, claim_id = :claim_id,
             renditions = (SELECT detail FROM jobs WHERE jobs.id = versions.job_id),
-            size_bytes = (SELECT coalesce(sum(size_bytes), 0) FROM artifacts
-                          WHERE version_id = versions.id)
+            size_bytes = ({kept}), copy_bytes = ({kept} AND name LIKE :copied),
+            rungs_bytes = ({kept} AND name LIKE :in_folder AND name NOT LIKE :copied)
         WHERE id = :id""",
+        copied="original/%",
+        in_folder="%/%",
         id=row["id"],
         claim_id=claim.claim_id,
     )
@@ -301,6 +301,16 @@ def publish(tx: Tx, claim: Claim) -> tuple[str, list[str]] | None:
     owner = media["user_id"] if media else None
     events.append(tx, "media.ready", media_id=row["media_id"], user_id=owner)
     return str(row["id"]), [each["key"] for each in left_out]
+
+
+def _retire_files(tx: Tx, version_id: str, prefix: str) -> None:
+    tx.all(
+        "UPDATE artifacts SET retired_at = {now} WHERE version_id = :version_id"
+        " AND substr(name, 1, :length) = :prefix",
+        version_id=version_id,
+        length=len(prefix),
+        prefix=prefix,
+    )
 
 
 def current_version(tx: Tx, id: str) -> str | None:
@@ -452,6 +462,18 @@ def well_known(tx: Tx, version_ids: list[str], names: Sequence[str]) -> set[tupl
         given=[{"version_id": id, "name": name} for id in version_ids for name in names],
     )
     return {(row["version_id"], row["name"]) for row in rows}
+
+
+def sizes(tx: Tx, version_ids: list[str]) -> dict[str, Sizes]:
+    """In bytes, of what was published."""
+    rows = tx.all(
+        "SELECT id, size_bytes, copy_bytes, rungs_bytes FROM versions"
+        " WHERE copy_bytes IS NOT NULL AND id IN ({given:id text})",
+        given=[{"id": id} for id in version_ids],
+    )
+    return {
+        row["id"]: Sizes(row["size_bytes"], row["copy_bytes"], row["rungs_bytes"]) for row in rows
+    }
 
 
 def renditions(tx: Tx, version_ids: list[str]) -> dict[str, str]:

@@ -76,6 +76,24 @@ def lock_user(tx: Tx, user_id: str) -> int | None:
     return row["quota_bytes"] if row else None
 
 
+def is_disabled(tx: Tx, user_id: str) -> bool:
+    row = tx.one("SELECT disabled_at FROM users WHERE id = :id", id=user_id)
+    return row is not None and row["disabled_at"] is not None
+
+
+def count_unfinished(tx: Tx, user_id: str, most: int) -> int:
+    """Up to `most`."""
+    row = tx.one(
+        """
+        SELECT count(*) AS unfinished FROM (SELECT 1 FROM uploads WHERE user_id = :user_id
+            AND media_id IS NULL AND ended_at IS NULL AND finished_at IS NULL
+            LIMIT :most) AS few""",
+        user_id=user_id,
+        most=most,
+    )
+    return int(row["unfinished"]) if row else 0
+
+
 # Writing
 
 

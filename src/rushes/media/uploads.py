@@ -13,6 +13,7 @@ import msgspec
 from rushes import errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs.queue import Queue
+from rushes.limits import refuse_beyond
 from rushes.media import library, profiles, sniff, upload, upload_store
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
@@ -34,6 +35,7 @@ class Limits:
     max_bytes: int = 0
     quota_bytes: int = 0
     min_free_bytes: int = 0
+    unfinished: int = 0
     lasts_ms: int = 86_400_000
 
 
@@ -51,6 +53,7 @@ def limits_of(settings: Settings) -> Limits:
         max_bytes=settings.max_upload_size,
         quota_bytes=settings.user_quota,
         min_free_bytes=settings.min_free_space,
+        unfinished=settings.user_uploads,
         lasts_ms=int(settings.upload_expiry * 1000),
     )
 
@@ -67,6 +70,8 @@ def create(
     check_size(limits, length_bytes or 0)
     if concat is None:
         _check_wishes(tx, metadata)
+    unfinished = upload_store.count_unfinished(tx, user_id, limits.unfinished)
+    refuse_beyond(unfinished + 1, limits.unfinished, "unfinished uploads")
     created = _insert(tx, limits, user_id, length_bytes, metadata, concat=concat)
     check_quota(tx, limits, user_id)
     return created
@@ -274,6 +279,8 @@ def finish(
 ) -> Upload:
     """The media with its first jobs, and the upload's end, in the caller's transaction."""
     media_id = None
+    if upload_store.is_disabled(tx, item.user_id):
+        raise errors.Unauthorized("this account is disabled")
     if item.concat is not Concat.PARTIAL:
         wishes = wishes or _accepted_wishes(tx, item)
         media_id = library.add(tx, queue, _media(item, received, wishes))

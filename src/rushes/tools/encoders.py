@@ -27,12 +27,17 @@ class Encoder:
     device: Sequence[str] = ()
     tail: str = "format=yuv420p"
 
-    def arguments(self, codec: Codec, *, bitrate: int, crf: int, preset: str) -> list[str]:
-        """Constant quality, never more than `bitrate` kbit/s; key frames only where forced."""
+    def arguments(
+        self, codec: Codec, *, bitrate: int, crf: int, preset: str, reorder: bool = True
+    ) -> list[str]:
+        """Constant quality, never more than `bitrate` kbit/s; key frames only where forced.
+        `reorder`: frames may be decoded before others that are shown earlier."""
         program = self.codecs[codec]
         cap = ["-maxrate", f"{bitrate}k", "-bufsize", f"{2 * bitrate}k", "-g", "9999"]
         tag = ["-tag:v", "hvc1"] if codec == "hevc" else []
-        return ["-c:v", program, *_quality(program, crf, preset, bitrate), *cap, *tag]
+        in_order = [] if reorder or codec == "av1" else ["-bf", "0"]
+        quality = _quality(program, crf, preset, bitrate)
+        return ["-c:v", program, *quality, *in_order, *cap, *tag]
 
 
 ENCODERS = (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+
+from rushes.tools.timeline import Hold
 
 FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,mpegts,mpeg,mpegvideo,avi,flv,ogg,asf,wav,w64,mp3,aac,"
@@ -18,7 +20,7 @@ OUT_OF_STEP_SECONDS = 0.03
 # Absolute times, wherever a process began.
 ABSOLUTE = "default_base_moof+skip_trailer+frag_discont"
 # Frames are decoded before others that are shown earlier. The header tells by how much, in an edit
-# list that all players honour; for that it is written when the first frames are known.
+# list; for that it is written when the first frames are known. See boxes.retimed.
 PICTURE_FRAGMENTS = f"frag_keyframe+delay_moov+{ABSOLUTE}"
 SOUND_FRAGMENTS = f"empty_moov+{ABSOLUTE}"
 # Damage is told by what is missing in the end, not by how much of it there was.
@@ -64,6 +66,7 @@ class Overlay:
     x: str
     y: str
     size: float
+    prepare: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ class Cut:
     rate: float | None = None
     # Whether the key frame is the first there is: then there is nothing to skip.
     from_the_start: bool = False
+    hold: Hold | None = None
 
     @property
     def margin_seconds(self) -> float:
@@ -116,6 +120,18 @@ def encode_span(
             f"pipe:{output.fd}",
         ]
     return [*argv, *PROGRESS]
+
+
+def frame_times(
+    program: str, source: Path, index: int, cut: Cut, prepare: Sequence[str]
+) -> list[str]:
+    """When each frame is shown that a decoder makes of this part, in TICKS."""
+    chain = ",".join([*_trimmed(cut), *prepare, f"settb=1/{TICKS}", "scale=16:16"])
+    return [
+        *(program, *QUIET, "-copyts", *_seek(cut), *guarded(source)),
+        *("-filter_complex", f"[0:{index}]{chain}[v]", "-map", "[v]", "-fps_mode", "passthrough"),
+        *("-enc_time_base", f"1:{TICKS}", "-c:v", "rawvideo", "-f", "framecrc", "pipe:1"),
+    ]
 
 
 PROGRESS = ("-progress", "pipe:1", "-stats_period", "0.5")
@@ -244,6 +260,25 @@ def packets(program: str, source: Path, index: int) -> list[str]:
     ]
 
 
+def sound_ends(program: str, source: Path, *, after: float | None) -> list[str]:
+    """When packets of sound begin and how long they are, from second `after` of the source on."""
+    part = () if after is None else ("-read_intervals", f"{after:.3f}%")
+    return [
+        *(program, "-v", "error", "-select_streams", "a", *part),
+        *("-show_entries", "packet=stream_index,pts_time,duration_time", "-of", "csv=p=0"),
+        *guarded(source),
+    ]
+
+
+def subtitles(program: str, source: Path, indexes: Mapping[int, int]) -> list[str]:
+    """Streams of text as WebVTT, by number, into the directory it runs in."""
+    argv = [program, *QUIET, "-y", "-copyts", *guarded(source)]
+    for number, index in indexes.items():
+        argv += ["-map", f"0:{index}", "-c:s", "webvtt", "-avoid_negative_ts", "disabled"]
+        argv += ["-f", "webvtt", f"file:subtitles-{number}.vtt"]
+    return [*argv, *PROGRESS]
+
+
 def normalize(program: str, source: Path, target: Path, *, again: bool) -> list[str]:
     """A copy with times that go on, for sources whose own jump. `again`: decoded and encoded, for
     those that have none, as only a decoder knows the order of their frames."""
@@ -261,29 +296,39 @@ def normalize(program: str, source: Path, target: Path, *, again: bool) -> list[
     ]
 
 
-def small_frames(
-    program: str, source: Path, index: int, times: Sequence[float], side: int
-) -> list[list[str]]:
-    """For each time a command that writes one small grey picture to stdout."""
+# A seek ends at a key frame. A decoder that need not look at what comes after gives it at once: of
+# 1080p a fifth of the work.
+KEYS_ONLY = ("-skip_frame", "nokey")
+
+
+def small_frame(
+    program: str, source: Path, index: int, time: float, side: int, *, keys_only: bool = False
+) -> list[str]:
+    """One small grey picture to stdout."""
+    skip = KEYS_ONLY if keys_only else ()
     return [
-        [
-            *(program, *QUIET, "-ss", f"{time:.3f}", "-noaccurate_seek", *guarded(source)),
-            *("-map", f"0:{index}", "-frames:v", "1"),
-            *("-vf", f"scale={side}:{side},format=gray", "-f", "rawvideo", "pipe:1"),
-        ]
-        for time in times
+        *(program, *QUIET, *skip, "-ss", f"{time:.3f}", "-noaccurate_seek", *guarded(source)),
+        *("-map", f"0:{index}", "-frames:v", "1"),
+        *("-vf", f"scale={side}:{side},format=gray", "-f", "rawvideo", "pipe:1"),
     ]
 
 
 def picture_at(
-    program: str, source: Path, index: int, time: float, size: tuple[int, int], *, hdr: bool
+    program: str,
+    source: Path,
+    index: int,
+    time: float,
+    size: tuple[int, int],
+    *,
+    hdr: bool,
+    keys_only: bool = False,
 ) -> list[str]:
     tone = f"{TONE_MAP}," if hdr else ""
     shape = f"{tone}scale={size[0]}:{size[1]},setsar=1,format=yuvj420p"
     # Covers are lost by seeking.
     seek = ("-ss", f"{time:.3f}", "-noaccurate_seek") if time > 0 else ()
     return [
-        *(program, *QUIET, *seek, *guarded(source)),
+        *(program, *QUIET, *(KEYS_ONLY if keys_only else ()), *seek, *guarded(source)),
         *("-map", f"0:{index}", "-frames:v", "1", "-vf", shape, *EXACT),
         *("-c:v", "mjpeg", "-q:v", "3", "-f", "mjpeg", "pipe:1"),
     ]
@@ -301,12 +346,16 @@ def storyboard(
     rows: int,
     count: int,
     keys_only: bool,
+    hdr: bool,
 ) -> list[str]:
     """Sheets into the directory it runs in."""
-    skip = ["-skip_frame", "nokey"] if keys_only else []
+    skip = KEYS_ONLY if keys_only else ()
+    tone = f"{TONE_MAP}," if hdr else ""
     shape = (
         f"setpts=PTS-({zero:.6f})/TB,fps=1/{interval:.6f}:start_time=0:round=down:"
-        f"eof_action=pass,scale={size[0]}:{size[1]},setsar=1,trim=end_frame={count},"
+        # What is shown while there is only sound is its last frame.
+        f"eof_action=pass,tpad=stop=-1:stop_mode=clone,trim=end_frame={count},"
+        f"scale={size[0]}:{size[1]},{tone}setsar=1,"
         f"tile={columns}x{rows},format=yuvj420p"
     )
     return [
@@ -368,6 +417,34 @@ def _seek_overlay(cut: Cut, overlay: Overlay) -> list[str]:
     return ["-ss", f"{at:.6f}", "-noaccurate_seek"] if at > 0 else []
 
 
+def _held(cut: Cut) -> list[str]:
+    """Shows the last frame again, at the times that the timeline says, if this cut needs it."""
+    hold = cut.hold
+    if hold is None or cut.stop_pts <= hold.first_pts:
+        return []
+    length = hold.stop_pts - hold.first_pts
+    again = f"{hold.first_pts}+floor((st(0,ld(0)+1)-1)*{length}/{hold.count})"
+    return [
+        f"trim=start_pts={min(cut.start_pts, hold.last_pts)}",
+        f"tpad=stop={hold.count}:stop_mode=clone",
+        f"setpts='if(gt(PTS,{hold.last_pts}),{again},PTS)'",
+    ]
+
+
+def _trimmed(cut: Cut) -> list[str]:
+    if cut.rate is None:
+        whole = f"trim=start_pts={cut.start_pts}:end_pts={cut.stop_pts}"
+        return [*_held(cut), whole, f"setpts=PTS-({cut.zero_pts})"]
+    start, stop = (cut.seconds(pts) - cut.margin_seconds for pts in (cut.start_pts, cut.stop_pts))
+    zero = cut.seconds(cut.zero_pts)
+    return [
+        *_held(cut),
+        f"fps={cut.rate:.0f}",
+        f"trim=start={start:.6f}:end={stop:.6f}",
+        f"setpts=PTS-round(({zero:.6f})/TB)",
+    ]
+
+
 def _graph(
     index: int,
     cut: Cut,
@@ -375,24 +452,15 @@ def _graph(
     prepare: Sequence[str],
     overlay: Overlay | None,
 ) -> str:
-    trimmed = f"trim=start_pts={cut.start_pts}:end_pts={cut.stop_pts},setpts=PTS-({cut.zero_pts})"
-    if cut.rate is not None:
-        start, stop = (
-            cut.seconds(pts) - cut.margin_seconds for pts in (cut.start_pts, cut.stop_pts)
-        )
-        zero = cut.seconds(cut.zero_pts)
-        trimmed = (
-            f"fps={cut.rate:.0f},trim=start={start:.6f}:end={stop:.6f},"
-            f"setpts=PTS-round(({zero:.6f})/TB)"
-        )
-    chain = ",".join([trimmed, *prepare])
+    chain = ",".join([*_trimmed(cut), *prepare])
     labels = "".join(f"[s{number}]" for number in range(len(outputs)))
     split = f"split={len(outputs)}{labels}"
     if overlay is None:
         graph = [f"[0:{index}]{chain},{split}"]
     else:
         under = f"[0:{index}]{chain}[under]"
-        shape = f"[1:{overlay.index}]setpts=PTS-({overlay.zero:.6f})/TB[raw]"
+        own = ",".join([f"setpts=PTS-({overlay.zero:.6f})/TB", *overlay.prepare])
+        shape = f"[1:{overlay.index}]{own}[raw]"
         # Here iw is the width of the picture below, and main_dar the shape of the one on top.
         size = f"w=max(2\\,trunc(iw*{overlay.size:.4f}/2)*2):h=max(2\\,trunc(ow/main_dar/2)*2)"
         lay = f"[base][over]overlay=x='{overlay.x}':y='{overlay.y}':eof_action=pass,{split}"

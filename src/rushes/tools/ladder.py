@@ -12,6 +12,8 @@ FASTEST = 60.0
 # Beyond this, a picture needs more bits for the same quality.
 CALM = 30.5
 FAST_FACTOR = 1.5
+# What was uploaded may need so much more than a rung of its size before it is left out.
+COPY_FACTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +26,13 @@ class Rendition:
     skipped: bool = False
 
 
+def doubles(video: VideoStream) -> bool:
+    """Whether both halves of an interlaced frame become frames: each shows a moment of its own."""
+    return video.interlaced and video.frame_rate <= CALM
+
+
 def frame_rate(video: VideoStream) -> float:
-    return min(video.frame_rate, FASTEST)
+    return min(video.frame_rate * (2 if doubles(video) else 1), FASTEST)
 
 
 def renditions(
@@ -61,6 +68,17 @@ def _rendition(rung: Rung, codec: Codec, video: VideoStream, *, skipped: bool) -
         codec=codec,
         skipped=skipped,
     )
+
+
+def most_copied(profile: Profile, video: VideoStream) -> int:
+    """In bits a second: what is copied and needs more is not offered beside the ladder."""
+    if profile.original_bitrate is not None:
+        return profile.original_bitrate * 1000
+    rungs = sorted(profile.ladder, key=lambda rung: rung.height)
+    short = min(video.shown)
+    rung = next((each for each in rungs if each.height >= short), rungs[-1])
+    factor = FAST_FACTOR if frame_rate(video) > CALM else 1
+    return round(rung.bitrate * factor * COPY_FACTOR * 1000)
 
 
 def fitted(shown: tuple[int, int], short: int) -> tuple[int, int]:

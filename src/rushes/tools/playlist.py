@@ -11,6 +11,10 @@ from xml.sax.saxutils import quoteattr
 
 MASTER, MANIFEST = "master.m3u8", "manifest.mpd"
 AUDIO_GROUP, CAPTIONS_GROUP = "audio", "captions"
+STREAM = "#EXT-X-STREAM-INF:"
+ROLE = "urn:mpeg:dash:role:2011"
+# Sets of a manifest are numbered; this one comes later than the others.
+CAPTIONS_SET = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,20 @@ class Audio:
     language: str | None = None
     title: str = ""
     default: bool = True
+    # Of sound without a picture: the same sounds with the same bits, and which of them it is.
+    group: str = ""
+    track: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Subtitles, as one file of WebVTT."""
+
+    name: str
+    language: str | None = None
+    title: str = ""
+    default: bool = False
+    forced: bool = False
 
 
 def segment_name(number: int) -> str:
@@ -84,43 +102,73 @@ def peak_rate(sizes: Sequence[int], seconds: Sequence[float], target: int) -> in
     return peak
 
 
-def master(videos: Sequence[Video], audios: Sequence[Audio]) -> str:
-    """Best picture first. Without a picture, each sound is a stream of its own."""
+def master(videos: Sequence[Video], audios: Sequence[Audio], texts: Sequence[Text] = ()) -> str:
+    """Best picture first. Without a picture, sound is what is streamed."""
     lines = ["#EXTM3U", "#EXT-X-VERSION:7", "#EXT-X-INDEPENDENT-SEGMENTS"]
-    if not videos:
-        for audio in sorted(audios, key=lambda each: -each.bandwidth):
-            lines += [_stream_of_sound(audio), f"{audio.name}/playlist.m3u8"]
-        return "\n".join(lines) + "\n"
-    lines += [_alternate(audio) for audio in audios]
-    for video in sorted(videos, key=lambda each: -each.bandwidth):
-        lines += [_stream(video, audios), f"{video.name}/playlist.m3u8"]
+    lines += [_subtitles(each, f"{each.name}/playlist.m3u8") for each in texts]
+    if videos:
+        lines += [_alternate(audio, AUDIO_GROUP) for audio in audios]
+        for video in sorted(videos, key=lambda each: -each.bandwidth):
+            lines += [_stream(video, audios), f"{video.name}/playlist.m3u8"]
+    else:
+        lines += _streams_of_sound(audios)
+    if texts:
+        mark = f',SUBTITLES="{CAPTIONS_GROUP}"'
+        lines = [each + mark * each.startswith(STREAM) for each in lines]
     return "\n".join(lines) + "\n"
 
 
+def _streams_of_sound(audios: Sequence[Audio]) -> list[str]:
+    """One for each number of bits. Where there are several tracks, each of them has them all."""
+    groups: dict[str, list[Audio]] = {}
+    for audio in sorted(audios, key=lambda each: each.track):
+        groups.setdefault(audio.group or audio.name, []).append(audio)
+    by_rate = sorted(groups.items(), key=lambda group: -max(each.bandwidth for each in group[1]))
+    lines = []
+    is_chosen = any(len(group) > 1 for group in groups.values())
+    if is_chosen:
+        lines += [_alternate(each, name) for name, group in by_rate for each in group]
+    for name, group in by_rate:
+        first = next((each for each in group if each.default), group[0])
+        line = _stream_of_sound(first, max(each.bandwidth for each in group))
+        lines += [f'{line},AUDIO="{name}"' if is_chosen else line, f"{first.name}/playlist.m3u8"]
+    return lines
+
+
 def with_captions(master: str, uri: str, language: str | None) -> str:
-    """A master playlist with the captions listed at `uri`; a text that has some stays as it is."""
-    if f'GROUP-ID="{CAPTIONS_GROUP}"' in master:
+    """A master playlist with the captions listed at `uri`, beside the subtitles there are; a text
+    that has them stays as it is."""
+    if f'URI="{uri}"' in master:
         return master
+    name, mark = _free_name(master, language or "Captions"), f'SUBTITLES="{CAPTIONS_GROUP}"'
     lines = []
     is_listed = False
     for line in master.splitlines():
-        if line.startswith("#EXT-X-STREAM-INF:"):
-            lines += [] if is_listed else [_captions(uri, language)]
+        if line.startswith(STREAM):
+            text = Text(name=name, language=language, title=name)
+            lines += [] if is_listed else [_subtitles(text, uri)]
             is_listed = True
-            line = f'{line},SUBTITLES="{CAPTIONS_GROUP}"'
+            line = line if mark in line else f"{line},{mark}"
         lines.append(line)
     return "\n".join(lines) + "\n"
 
 
-def _captions(uri: str, language: str | None) -> str:
+def _free_name(master: str, wished: str) -> str:
+    """In a group, no two may have the same."""
+    taken = [line for line in master.splitlines() if f'GROUP-ID="{CAPTIONS_GROUP}"' in line]
+    is_taken = any(f'NAME="{_quoted(wished)}"' in line for line in taken)
+    return f"{wished} {len(taken) + 1}" if is_taken else wished
+
+
+def _subtitles(text: Text, uri: str) -> str:
     parts = [
         "TYPE=SUBTITLES",
         f'GROUP-ID="{CAPTIONS_GROUP}"',
-        f'NAME="{_quoted(language or "Captions")}"',
-        *([f'LANGUAGE="{_quoted(language)}"'] if language else []),
-        "DEFAULT=NO",
+        f'NAME="{_quoted(text.title or text.language or text.name)}"',
+        *([f'LANGUAGE="{_quoted(text.language)}"'] if text.language else []),
+        f"DEFAULT={'YES' if text.default else 'NO'}",
         "AUTOSELECT=YES",
-        "FORCED=NO",
+        f"FORCED={'YES' if text.forced else 'NO'}",
         f'URI="{uri}"',
     ]
     return f"#EXT-X-MEDIA:{','.join(parts)}"
@@ -152,17 +200,17 @@ def _stream(video: Video, audios: Sequence[Audio]) -> str:
     return f"#EXT-X-STREAM-INF:{','.join(parts)}"
 
 
-def _stream_of_sound(audio: Audio) -> str:
+def _stream_of_sound(audio: Audio, bandwidth: int) -> str:
     return (
-        f"#EXT-X-STREAM-INF:BANDWIDTH={audio.bandwidth},AVERAGE-BANDWIDTH={audio.bandwidth},"
+        f"#EXT-X-STREAM-INF:BANDWIDTH={bandwidth},AVERAGE-BANDWIDTH={bandwidth},"
         f'CODECS="{audio.codecs}"'
     )
 
 
-def _alternate(audio: Audio) -> str:
+def _alternate(audio: Audio, group: str) -> str:
     parts = [
         "TYPE=AUDIO",
-        f'GROUP-ID="{AUDIO_GROUP}"',
+        f'GROUP-ID="{group}"',
         f'NAME="{_quoted(audio.title or audio.language or audio.name)}"',
         f"DEFAULT={'YES' if audio.default else 'NO'}",
         "AUTOSELECT=YES",
@@ -197,7 +245,7 @@ class Track:
         return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def manifest(tracks: Sequence[Track], seconds: float) -> str:
+def manifest(tracks: Sequence[Track], seconds: float, texts: Sequence[Text] = ()) -> str:
     videos = [track for track in tracks if isinstance(track.media, Video)]
     sounds = [track for track in tracks if isinstance(track.media, Audio)]
     longest = max((ticks / track.timescale for track in tracks for ticks in track.ticks), default=1)
@@ -210,11 +258,54 @@ def manifest(tracks: Sequence[Track], seconds: float) -> str:
     ]
     for number, group in enumerate(_by_codec(videos)):
         lines += _adaptation_set(number, "video", group, "")
-    for number, track in enumerate(sounds, start=len(_by_codec(videos))):
-        language = track.media.language if isinstance(track.media, Audio) else None
-        lang = f" lang={quoteattr(language)}" if language else ""
-        lines += _adaptation_set(number, "audio", [track], lang)
-    return "\n".join([*lines, "  </Period>", "</MPD>"]) + "\n"
+    for number, group in enumerate(_by_sound(sounds), start=len(_by_codec(videos))):
+        audio = group[0].media
+        assert isinstance(audio, Audio)
+        role = "main" if audio.default else "alternate"
+        lines += _adaptation_set(number, "audio", group, _lang(audio.language), role)
+    for number, text in enumerate(texts, start=len(_by_codec(videos)) + len(sounds)):
+        lines += _text_set(number, text, f"{text.name}/captions.vtt")
+    return "\n".join([*lines, PERIOD_END, "</MPD>"]) + "\n"
+
+
+PERIOD_END = "  </Period>"
+
+
+def manifest_with_captions(manifest: str, uri: str, language: str | None) -> str:
+    """With the captions at `uri`, beside the subtitles there are."""
+    before, end, after = manifest.rpartition(PERIOD_END)
+    if not end or f"<BaseURL>{uri}</BaseURL>" in manifest:
+        return manifest
+    lines = _text_set(CAPTIONS_SET, Text(name="captions", language=language), uri, "caption")
+    return before + "\n".join([*lines, end]) + after
+
+
+def _lang(language: str | None) -> str:
+    return f" lang={quoteattr(language)}" if language else ""
+
+
+def _text_set(number: int, text: Text, uri: str, role: str = "subtitle") -> list[str]:
+    role = "forced-subtitle" if text.forced else role
+    return [
+        f'    <AdaptationSet id="{number}" contentType="text" mimeType="text/vtt"'
+        f"{_lang(text.language)}>",
+        f'      <Role schemeIdUri="{ROLE}" value="{role}"/>',
+        *([f'      <Role schemeIdUri="{ROLE}" value="main"/>'] if text.default else []),
+        f'      <Representation id={quoteattr(text.name)} bandwidth="1000">',
+        f"        <BaseURL>{uri}</BaseURL>",
+        "      </Representation>",
+        "    </AdaptationSet>",
+    ]
+
+
+def _by_sound(tracks: Sequence[Track]) -> list[list[Track]]:
+    """The same sound with more and with fewer bits together."""
+    groups: dict[object, list[Track]] = {}
+    for track in tracks:
+        audio = track.media
+        assert isinstance(audio, Audio)
+        groups.setdefault(audio.track if audio.group else audio.name, []).append(track)
+    return list(groups.values())
 
 
 def _by_codec(tracks: Sequence[Track]) -> list[list[Track]]:
@@ -225,11 +316,15 @@ def _by_codec(tracks: Sequence[Track]) -> list[list[Track]]:
     return list(groups.values())
 
 
-def _adaptation_set(number: int, kind: str, tracks: Sequence[Track], more: str) -> list[str]:
+def _adaptation_set(
+    number: int, kind: str, tracks: Sequence[Track], more: str, role: str = ""
+) -> list[str]:
     lines = [
         f'    <AdaptationSet id="{number}" contentType="{kind}" mimeType="{kind}/mp4"'
         f' segmentAlignment="true" startWithSAP="1"{more}>'
     ]
+    if role:
+        lines.append(f'      <Role schemeIdUri="{ROLE}" value="{role}"/>')
     for track in tracks:
         lines += _representation(track)
     return [*lines, "    </AdaptationSet>"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rushes import errors
-from rushes.tools import process, programs
+from rushes.tools import languages, process, programs
 from rushes.tools.ffmpeg import guarded
 
 LONGEST_SECONDS = 48 * 3600
@@ -21,7 +21,26 @@ HDR_TRANSFERS = ("smpte2084", "arib-std-b67")
 INTERLACED = ("tt", "bb", "tb", "bt")
 PICTURES = ("mjpeg", "png", "gif", "webp", "bmp", "tiff")
 PROTECTED = ("encv", "enca", "drmi", "drms", "p608")
-LIMITS = process.Limits(wall_seconds=300, cpu_seconds=120, stall_seconds=120)
+# A file's tags may be hundreds of megabytes: only what is used is asked for, and only so much of it
+# is taken in.
+LIMITS = process.Limits(
+    wall_seconds=300, cpu_seconds=120, stall_seconds=120, output_bytes=8 * 2**20
+)
+FIELDS = {
+    "format": "format_name,duration,bit_rate",
+    "stream": "index,codec_type,codec_name,codec_tag_string,profile,level,width,height,pix_fmt,"
+    "sample_aspect_ratio,field_order,color_transfer,avg_frame_rate,r_frame_rate,time_base,"
+    "start_pts,start_time,duration,nb_frames,bit_rate,sample_rate,channels,extradata_size",
+    "stream_disposition": "attached_pic,default,forced",
+    "stream_side_data": "rotation",
+    "chapter": "start_time,end_time",
+}
+# Some containers write the names of tags in capitals.
+TAGS = {
+    "stream_tags": "language,LANGUAGE,title,TITLE,rotate,DURATION",
+    "chapter_tags": "title,TITLE",
+}
+MOST_STREAMS, MOST_CHAPTERS = 1_000, 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +61,8 @@ class VideoStream:
     hdr: bool
     level: int = 0
     bit_rate: int = 0
+    # As the file claims.
+    duration: float | None = None
 
     @property
     def shown(self) -> tuple[int, int]:
@@ -60,8 +81,11 @@ class AudioStream:
     start_seconds: float | None
     language: str | None
     title: str
+    default: bool = False
     # Told once for all, as MP4 needs it; in MPEG-TS every packet has its own.
     has_header: bool = True
+    # As the file claims.
+    duration: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +94,8 @@ class Subtitle:
     codec: str
     language: str | None
     title: str
+    default: bool = False
+    forced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,19 +120,28 @@ class Probe:
     def kind(self) -> str:
         return "video" if self.video else "audio"
 
+    @property
+    def claimed_seconds(self) -> float | None:
+        """How long picture or sound is, whichever is longer; subtitles may go on beyond both."""
+        told = [each.duration for each in self.audios]
+        told += [self.video.duration] if self.video else []
+        known = [each for each in told if each is not None]
+        return max(known) if known and len(known) == len(told) else self.duration
+
+    @property
+    def outlasted(self) -> bool:
+        """Whether the picture ends long before the sound, as far as the file tells."""
+        if self.video is None or self.video.duration is None:
+            return False
+        return any((each.duration or 0.0) > self.video.duration + 1 for each in self.audios)
+
 
 def probe(path: Path, watch: process.Watch = lambda: None) -> Probe:
     """PermanentFailure with a sentence for people when there is nothing to be made of it."""
     if path.stat().st_size == 0:
         raise refused("the file is empty", "empty_file")
-    argv = [
-        programs.ffprobe(),
-        *("-v", "error", "-of", "json", "-show_format", "-show_streams", "-show_chapters"),
-        *guarded(path),
-    ]
     try:
-        said = process.run(argv, limits=LIMITS, watch=watch)
-        return read(json.loads(said))
+        return read(json.loads(_said(path, watch)))
     except process.ToolFailed as error:
         if error.code in ("tool_timeout", "tool_stalled"):
             raise refused("the file cannot be read: it makes no sense", "damaged") from error
@@ -114,18 +149,38 @@ def probe(path: Path, watch: process.Watch = lambda: None) -> Probe:
             # Killed, or not even started: that says nothing about the file.
             error.message = f"looking into the file {error.message}"
             raise
-        raise _explained(error.lines) from error
+        raise _explained(error.lines, path) from error
     except json.JSONDecodeError as error:
         raise refused("the file is damaged: its streams cannot be read", "damaged") from error
+
+
+def _said(path: Path, watch: process.Watch) -> bytes:
+    def ask(fields: Mapping[str, str]) -> bytes:
+        entries = ":".join(f"{section}={names}" for section, names in fields.items())
+        argv = [programs.ffprobe(), *("-v", "error", "-of", "json", "-show_entries", entries)]
+        return process.run([*argv, *guarded(path)], limits=LIMITS, watch=watch)
+
+    try:
+        return ask(FIELDS | TAGS)
+    except process.ToolFailed as error:
+        if error.code != "tool_limit":
+            raise
+    # Its tags are a flood; it plays without them.
+    try:
+        return ask(FIELDS)
+    except process.ToolFailed as error:
+        if error.code != "tool_limit":
+            raise
+        raise refused("the file has too many streams or chapters", "unsupported") from error
 
 
 def refused(message: str, code: str) -> errors.PermanentFailure:
     return errors.PermanentFailure(message, code=code)
 
 
-def _explained(lines: Sequence[str]) -> errors.PermanentFailure:
+def _explained(lines: Sequence[str], path: Path) -> errors.PermanentFailure:
     said = " ".join(lines).lower()
-    if "moov atom not found" in said:
+    if "moov atom not found" in said and _is_mp4(path):
         return refused(
             "the recording is incomplete: its index is missing, as after an interrupted recording"
             " or copy",
@@ -136,11 +191,18 @@ def _explained(lines: Sequence[str]) -> errors.PermanentFailure:
     return refused("the file is damaged, or no video or audio at all", "damaged")
 
 
+def _is_mp4(path: Path) -> bool:
+    """By its first box: ffprobe believes the name of a file, which may be anything."""
+    with path.open("rb") as file:
+        return file.read(8)[4:] in (b"ftyp", b"mdat", b"wide", b"free", b"skip", b"pnot", b"moof")
+
+
 # Reading
 
 
 def read(said: Mapping[str, Any]) -> Probe:
-    streams = [each for each in said.get("streams", []) if isinstance(each, dict)]
+    streams = [each for each in said.get("streams", []) if isinstance(each, dict)][:MOST_STREAMS]
+    chapters = said.get("chapters", [])[:MOST_CHAPTERS]
     _refuse_protected(streams)
     pictures = [each for each in streams if each.get("codec_type") == "video"]
     moving = [each for each in pictures if not _flag(each, "attached_pic")]
@@ -161,7 +223,7 @@ def read(said: Mapping[str, Any]) -> Probe:
         video=video,
         audios=audios[:MOST_SOUNDS],
         subtitles=[_subtitle(each) for each in streams if each.get("codec_type") == "subtitle"],
-        chapters=[_chapter(n, each) for n, each in enumerate(said.get("chapters", []), 1)],
+        chapters=[_chapter(n, each) for n, each in enumerate(chapters, 1)],
         cover=next((int(each["index"]) for each in pictures if _flag(each, "attached_pic")), None),
         bit_rate=int(_number(about.get("bit_rate")) or 0),
     )
@@ -204,6 +266,7 @@ def _video(stream: Mapping[str, Any]) -> VideoStream | None:
         hdr=stream.get("color_transfer") in HDR_TRANSFERS,
         level=_whole(stream.get("level")),
         bit_rate=int(_number(stream.get("bit_rate")) or 0),
+        duration=_length(stream),
     )
 
 
@@ -222,6 +285,8 @@ def _audio(stream: Mapping[str, Any]) -> AudioStream | None:
         language=_language(stream),
         title=_tag(stream, "title"),
         has_header=bool(stream.get("extradata_size")),
+        default=_flag(stream, "default"),
+        duration=_length(stream),
     )
 
 
@@ -231,6 +296,8 @@ def _subtitle(stream: Mapping[str, Any]) -> Subtitle:
         codec=str(stream.get("codec_name", "")),
         language=_language(stream),
         title=_tag(stream, "title"),
+        default=_flag(stream, "default"),
+        forced=_flag(stream, "forced"),
     )
 
 
@@ -264,8 +331,7 @@ def _flag(stream: Mapping[str, Any], name: str) -> bool:
 
 
 def _language(stream: Mapping[str, Any]) -> str | None:
-    found = _tag(stream, "language").lower()
-    return found if found.isalpha() and 2 <= len(found) <= 8 and found != "und" else None
+    return languages.tag(_tag(stream, "language"))
 
 
 def _tag(stream: Mapping[str, Any], name: str) -> str:
@@ -279,6 +345,18 @@ def _number(value: object) -> float | None:
     except ValueError:
         return None
     return found if 0 <= abs(found) < 1e12 else None
+
+
+def _length(stream: Mapping[str, Any]) -> float | None:
+    """Matroska tells it as a tag, by the clock."""
+    told = _number(stream.get("duration"))
+    if told is not None:
+        return told
+    try:
+        hours, minutes, seconds = (float(each) for each in _tag(stream, "DURATION").split(":"))
+    except ValueError:
+        return None
+    return hours * 3600 + minutes * 60 + seconds
 
 
 def _whole(value: object) -> int:

@@ -161,13 +161,22 @@ class Running:
         while any(thread.is_alive() for thread in self._threads):
             self._changed.wait(POLL_SECONDS)
             self._changed.clear()
-            watch()
+            until += self._held_up(watch)
             self._check(until)
         status = self._process.wait()
         if self._error is not None:
             raise self._error
         if status != 0:
             raise self._failure(status)
+
+    def _held_up(self, watch: Watch) -> float:
+        """How long whoever watches has kept us: no time that the program has wasted."""
+        begun = time.monotonic()
+        watch()
+        spent = time.monotonic() - begun
+        self._active_at += spent
+        self._told_at += spent
+        return spent
 
     def kill(self) -> None:
         """Its whole group, gently first. Returns when it is gone."""

@@ -49,6 +49,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     audio_bitrate: Annotated[int, Meta(ge=32, le=512)] = 128
     # Publish what browsers play already as it is, before anything is encoded.
     original: bool = True
+    # In kbit/s; what is copied and needs more is not listed once the ladder is there. Without, the
+    # ladder's own cap decides.
+    original_bitrate: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    # Whether its files stay even though they are not listed.
+    keep_original: bool = False
     encoder: Encoder = "auto"
     # Longer videos are cut into spans that several workers may encode at once.
     divide_after: Annotated[float, Meta(ge=1, le=1e9)] = 600.0

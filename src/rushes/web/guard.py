@@ -20,7 +20,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rushes import ids
-from rushes.web import problems
+from rushes.accounts import security_log
+from rushes.web import addresses, problems
 
 log = logging.getLogger("rushes.http")
 
@@ -83,6 +84,10 @@ class Guard:
             await self.app(scope, receive, send)
             return
         scope["request_id"] = ids.new("req")
+        client = Request(scope).client
+        here = security_log.Visit(client.host if client else None, scope["request_id"])
+        security_log.visit.set(here)
+        addresses.used.set(str(Request(scope).base_url).rstrip("/"))
         scope["path"] = VERSIONED.sub("/api/v1/", scope["path"], count=1)
         body = _Body(receive, scope, self._is_worker)
         answered = _Answer(send, self._headers, scope, body)

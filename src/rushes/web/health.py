@@ -33,6 +33,8 @@ class Ready(BaseModel):
     status: str
     database: bool
     storage: bool
+    sweep: bool = Field(description="False when sweep and numbering have not run for long.")
+    events: bool = Field(description="False when listeners have not been told of events for long.")
     accepting: bool
 
 
@@ -68,8 +70,8 @@ class ApiHealth(BaseModel):
 
 @router.get("/livez")
 @router.get("/healthz", include_in_schema=False)
-def livez() -> Alive:
-    """The process answers. Touches nothing else."""
+async def livez() -> Alive:
+    """The process answers. Touches nothing else, not even a thread: all may be busy."""
     return Alive(status="ok")
 
 
@@ -77,17 +79,26 @@ def livez() -> Alive:
 def readyz(site: Here, response: Response) -> Ready:
     """503 while the database or the storage cannot be used, or the server is leaving."""
     checks = {
-        "database": _works(lambda: schema.check(site.db)),
+        "database": _works(lambda: schema.check_quickly(site.db)),
         "storage": _works(site.storage.check),
+        "sweep": not site.chores.late,
+        "events": not site.relay.late,
         "accepting": not site.stopping.is_set(),
     }
     return Ready(status=_status(response, all(checks.values())), **checks)
 
 
-@router.get("/health", responses={503: {"model": Health, "description": "Degraded"}})
+@router.get(
+    "/health",
+    responses={503: {"model": Health, "description": "Degraded"}},
+    dependencies=[auth.MayReadHealth],
+)
 def health(site: Here, response: Response) -> Health:
     """Database, Redis, active workers, pending jobs."""
-    checks: dict[str, Any] = {"database": _works(lambda: schema.check(site.db)), "redis": None}
+    checks: dict[str, Any] = {
+        "database": _works(lambda: schema.check_quickly(site.db)),
+        "redis": None,
+    }
     if checks["database"]:
         counts = _counts(site)
         checks["active_workers"] = sum(
@@ -100,7 +111,7 @@ def health(site: Here, response: Response) -> Health:
 @admin.get("/api/health", tags=["health"])
 def api_health(who: auth.User, site: Here) -> ApiHealth:
     """Storage capacity, database, and processing figures, for people who are signed in."""
-    database = _works(lambda: schema.check(site.db))
+    database = _works(lambda: schema.check_quickly(site.db))
     storage = _works(site.storage.check)
     free_bytes = site.storage.free_bytes() if storage else None
     return ApiHealth(
@@ -111,7 +122,7 @@ def api_health(who: auth.User, site: Here) -> ApiHealth:
     )
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@router.get("/metrics", response_class=PlainTextResponse, dependencies=[auth.MayReadHealth])
 def metrics(site: Here) -> Response:
     """For Prometheus."""
     registry = CollectorRegistry()
@@ -143,7 +154,8 @@ class _Collector:
             "rushes_queue_oldest_age_seconds", "Age of the oldest queued job.", labels=["kind"]
         )
         with self._site.db.read() as tx:
-            rows, now = read_store.totals(tx), read_store.now(tx)
+            now = read_store.now(tx)
+        rows = self._site.totals.get(self._site.db)
         for row in rows:
             if row["state"] in LIVE_STATES:
                 depth.add_metric([row["kind"], row["state"]], row["count"])
@@ -166,9 +178,9 @@ def _counts(site: Site) -> dict[str, Any]:
     offline_ms = int(site.settings.offline_threshold * 1000)
     jobs = dict.fromkeys((*LIVE_STATES, "completed", "failed", "canceled"), 0)
     workers = dict.fromkeys((str(status) for status in Status), 0)
+    for row in site.totals.get(site.db):
+        jobs[row["state"]] += row["count"]
     with site.db.read() as tx:
-        for row in read_store.totals(tx):
-            jobs[row["state"]] += row["count"]
         now = read_store.now(tx)
         for each in fleet.all_workers(tx):
             workers[each.status(now, offline_ms)] += 1

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rushes import errors
+from rushes.limits import Hold
 from rushes.media.intake import Writer
 from rushes.media.upload import Upload
 
@@ -52,11 +53,12 @@ async def _ended(running: list[asyncio.Future[Any]]) -> None:
 
 
 @asynccontextmanager
-async def until_stopping(stopping: threading.Event) -> AsyncIterator[None]:
-    """What is inside ends with Unavailable when the server leaves; what came so far is kept."""
+async def until_ended(stopping: threading.Event, hold: Hold) -> AsyncIterator[None]:
+    """What is inside ends with Unavailable when the server leaves, and with Unauthorized when its
+    user may not go on; what came so far is kept."""
 
     async def watch() -> None:
-        while not stopping.is_set():  # noqa: ASYNC110  threads wait for the same event
+        while not (stopping.is_set() or hold.is_cut):  # noqa: ASYNC110  threads set them
             await asyncio.sleep(LOOK_SECONDS)
         limit.reschedule(0)
 
@@ -68,6 +70,8 @@ async def until_stopping(stopping: threading.Event) -> AsyncIterator[None]:
             finally:
                 watching.cancel()
     except TimeoutError:
+        if hold.is_cut:
+            raise errors.Unauthorized("you are signed out") from None
         raise errors.Unavailable("the server is stopping: go on in a moment") from None
 
 

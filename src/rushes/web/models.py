@@ -85,6 +85,7 @@ class Job(BaseModel):
     status: str
     state: str
     media_id: str | None
+    media_title: str | None = Field(None, description="Null when the recording was deleted.")
     user_id: str
     priority: str
     args: dict[str, Any]
@@ -104,6 +105,9 @@ class Job(BaseModel):
     engine_id: str | None
     error: str | None
     error_code: str | None
+    can_retry: bool = Field(
+        False, description="It has ended without a result, and trying again may help."
+    )
     result: Any = None
     created_at: Time
     queued_at: Time
@@ -156,6 +160,16 @@ class Edit(BaseModel):
     overlay: Overlay | None = None
 
 
+class StorageUse(BaseModel):
+    """What a media takes, in bytes. What was deleted or replaced is not counted, though it may be
+    there for a while."""
+
+    source_bytes: int = Field(description="The file as it was uploaded.")
+    copy_bytes: int = Field(description="Its picture as it is, cut into segments.")
+    rungs_bytes: int = Field(description="All that was encoded: pictures and sound.")
+    other_bytes: int = Field(description="Thumbnails, playlists and the like.")
+
+
 class Media(BaseModel):
     id: str
     title: str
@@ -180,10 +194,20 @@ class Media(BaseModel):
     waveform_url: str | None = Field(None, description="JSON, for sound without a picture.")
     share_url: str | None
     error: str | None
+    can_retry: bool = Field(
+        False, description="There is nothing to watch, and encoding again may help."
+    )
+    transcript_error: str | None = Field(None, description="Why there is no transcript.")
+    can_retry_transcript: bool = Field(
+        False, description="There is no transcript, and transcribing again may help."
+    )
     width: int | None = None
     height: int | None = None
     edit: Edit | None = Field(None, description="What was cut and laid over, if anything was.")
     duplicate_of: list[str] = Field([], description="Other media of yours with the same bytes.")
+    storage: StorageUse | None = Field(None, description="Once there is a version to watch.")
+    deleted_at: Time | None = Field(None, description="Since when it is in the trash.")
+    purge_at: Time | None = Field(None, description="Until when it can surely be restored.")
 
 
 class SharedMedia(BaseModel):
@@ -218,6 +242,10 @@ class Profile(BaseModel):
     segment_seconds: float
     audio_bitrate: int
     original: bool = Field(description="Show at once what browsers play already.")
+    original_bitrate: int | None = Field(
+        description="In kbit/s; what needs more is not listed afterwards. Null: the ladder decides."
+    )
+    keep_original: bool = Field(description="Whether its files stay when it is not listed.")
     encoder: str
     divide_after: float = Field(description="Longer videos are encoded in spans; in seconds.")
     span_seconds: float
@@ -227,6 +255,9 @@ class Profile(BaseModel):
 
 class Key(BaseModel):
     prefix: str
+    kinds: list[str] | None = Field(
+        description="What it is for; null: every kind that may leave the server."
+    )
     created_at: Time
 
 
@@ -256,7 +287,9 @@ class User(BaseModel):
 
 
 class NewUser(User):
-    signin_url: str = Field(description="Signs the user in once; shown only now.")
+    signin_url: str | None = Field(
+        description="Signs the user in once; shown only now. Null for a user with a password."
+    )
 
 
 class Token(BaseModel):
@@ -285,6 +318,9 @@ class Session(BaseModel):
 class Invite(BaseModel):
     id: str
     name: str
+    kinds: list[str] | None = Field(
+        description="What the worker may run; null: every kind that may leave the server."
+    )
     code: str = Field(description="Works once; shown only now.")
     command: str
     expires_at: Time
@@ -298,6 +334,7 @@ class FailureGroup(BaseModel):
     count: int
     last_failed_at: Time
     example: str | None
+    can_retry: bool = Field(description="Trying them again may help.")
 
 
 class QueueStats(BaseModel):

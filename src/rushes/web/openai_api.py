@@ -26,6 +26,7 @@ from rushes.media.upload import Wishes
 from rushes.web import auth, idempotency, openai_answers, openai_form, problems, sse, uploads
 from rushes.web.api.models import capabilities
 from rushes.web.forms import Form
+from rushes.web.holding import RoomForJobs
 from rushes.web.openai_answers import Heard
 from rushes.web.openai_following import Failed, Following
 from rushes.web.openai_form import Asked
@@ -45,7 +46,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
             },
         },
     },
-    **problems.documented_openai(404, 409, 500, 503, 504, 507),
+    **problems.documented_openai(404, 409, 429, 500, 503, 504, 507),
 }
 
 receiving = APIRouter(prefix="/v1/audio", tags=["openai"], route_class=uploads.Receiving)
@@ -74,6 +75,7 @@ class ModelList(BaseModel):
     response_class=Response,
     responses=ANSWERS,
     openapi_extra=openai_form.document("transcribe"),
+    dependencies=[RoomForJobs],
 )
 async def transcriptions(
     request: Request, who: auth.User, site: Here, once: idempotency.Once
@@ -88,6 +90,7 @@ async def transcriptions(
     response_class=Response,
     responses=ANSWERS,
     openapi_extra=openai_form.document("translate"),
+    dependencies=[RoomForJobs],
 )
 async def translations(
     request: Request, who: auth.User, site: Here, once: idempotency.Once

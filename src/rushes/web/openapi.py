@@ -228,6 +228,7 @@ SUMMARIES = {
     "GET /api/v1/tokens": "List my tokens",
     "POST /api/v1/tokens": "Make a token",
     "DELETE /api/v1/tokens/{token_id}": "Revoke a token",
+    "GET /api/v1/security-log": "Read the security log",
     "GET /api/v1/users": "List users",
     "POST /api/v1/users": "Add a user",
     "PATCH /api/v1/users/{user_id}": "Change a user",

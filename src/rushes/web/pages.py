@@ -16,12 +16,10 @@ from pathlib import Path as FilePath
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, Response
 
 from rushes import errors
-from rushes.accounts import access
 from rushes.web import auth, playback
-from rushes.web.api import accounts
 from rushes.web.site import Here
 
 router = APIRouter(include_in_schema=False, dependencies=[auth.Public])
@@ -38,6 +36,7 @@ NOT_BUILT = (
 KNOWN = (
     "/",
     "/watch/{id}",
+    "/trash",
     "/queue",
     "/queue/{id}",
     "/workers",
@@ -66,21 +65,16 @@ for path in KNOWN:
     router.get(path, response_class=HTMLResponse)(_application)
 
 
+def missing() -> HTMLResponse:
+    """The application says that there is nothing at this address."""
+    return _html(404)
+
+
 @router.get("/sign-in", response_class=HTMLResponse)
-def sign_in(
-    request: Request, site: Here, token: Annotated[str | None, Query(max_length=200)] = None
-) -> Response:
-    """Uses a one-time link up and goes on to the first page, without the secret in its address.
-    The application says that a link does not work when it still finds the secret there."""
-    if token is None:
-        return _html(200)
-    try:
-        user_id = site.db.run(lambda tx: access.use_link(tx, token))
-    except errors.Unauthorized:
-        return _html(401)
-    response = RedirectResponse("/", 303)
-    accounts.open_session(site, request, response, user_id)
-    return response
+def sign_in(token: Annotated[str | None, Query(max_length=200)] = None) -> Response:
+    """Looking at a one-time link does not use it up: programs that preview links do so, and
+    another site could sign people in as somebody else. The page has a button, which posts it."""
+    return _html(200)
 
 
 @router.get("/s/{token}", response_class=HTMLResponse)

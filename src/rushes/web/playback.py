@@ -43,6 +43,7 @@ FRESH, FOREVER = "no-cache", "private, max-age=31536000, immutable"
 SANDBOX = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 ASIDE = ("thumbnail.jpg", "storyboard.vtt")
 CAPTIONS = (captioned.VTT, captioned.LIST)
+WITH_CAPTIONS = (playlist.MASTER, playlist.MANIFEST)
 # Nobody's master playlist is longer, so such a file is left as it is.
 MASTER_LIMIT_BYTES = 2**20
 NOTHING_YET = "there is nothing to watch yet"
@@ -99,7 +100,7 @@ def _add_aside(name: str) -> None:
     @_files(router, f"/media/{{media_id}}/{name}", type)
     def aside(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
         with site.db.read() as tx:
-            item = library.found(tx, media_id, who.sees)
+            item = library.found(tx, media_id, who.sees, or_trashed=name in views.SHOWN_IN_TRASH)
         return _send(request, site, item, name, beside="stream/")
 
     @_files(shared, f"/{name}", type, dependencies=[auth.Public])
@@ -131,8 +132,15 @@ def _captions(request: Request, site: Site, item: Media) -> Response:
 
 @_files(shared, "/stream/{name:path}", *media.CONTENT_TYPES.values(), dependencies=[auth.Public])
 def shared_stream(request: Request, token: Token, name: Name, site: Here) -> Response:
-    """The same without signing in, by a share link."""
-    return _send(request, site, _by_token(site, token), name)
+    """The same without signing in, by a share link; nothing that was cut out meanwhile."""
+    item = _by_token(site, token)
+    match = VERSIONED.fullmatch(name)
+    if match and item.current_version_id not in (None, match[1]):
+        # Whoever is watching goes on with what was only encoded anew.
+        with site.db.read() as tx:
+            if playback_store.edit_of(tx, match[1]) != item.edit:
+                raise errors.NotFound("this version was replaced")
+    return _send(request, site, item, name)
 
 
 @shared.get("/media", dependencies=[auth.Public])
@@ -193,7 +201,7 @@ def _find(site: Site, item: Media, version_id: str, name: str) -> _Found:
     if name in CAPTIONS:
         return _find_captions(site, item, version_id, name)
     found = _find_file(site, item, version_id, name)
-    return _captioned(site, item, version_id, found) if name == growing.MASTER else found
+    return _captioned(site, item, version_id, found, name) if name in WITH_CAPTIONS else found
 
 
 def _find_captions(site: Site, item: Media, version_id: str, name: str) -> _Found:
@@ -209,7 +217,7 @@ def _is_shown(site: Site, item: Media, version_id: str) -> bool:
     return version_id == (item.current_version_id or _building(site, item))
 
 
-def _captioned(site: Site, item: Media, version_id: str, found: _Found) -> _Found:
+def _captioned(site: Site, item: Media, version_id: str, found: _Found, name: str) -> _Found:
     """There may be captions the next time, if there are none now."""
     content = found.content
     is_odd = isinstance(content, dict) and content["size_bytes"] > MASTER_LIMIT_BYTES
@@ -218,8 +226,11 @@ def _captioned(site: Site, item: Media, version_id: str, found: _Found) -> _Foun
     language = captioned.language(site.db, item)
     if language is not None:
         text = content if isinstance(content, str) else _text(site.storage, content["key"])
-        content = playlist.with_captions(text, captioned.LIST, language)
-    return replace(found, content=content, is_final=False)
+        if name == playlist.MANIFEST:
+            content = playlist.manifest_with_captions(text, captioned.VTT, language)
+        else:
+            content = playlist.with_captions(text, captioned.LIST, language)
+    return replace(found, content=content, is_final=False, suffix=name.rpartition(".")[2])
 
 
 @lru_cache(maxsize=1_000)
@@ -234,7 +245,11 @@ def _find_file(site: Site, item: Media, version_id: str, name: str) -> _Found:
         if content is not None:
             return _Found(content, is_final=False)
     # It may have been published since the media was looked at.
-    return _Found(_published(site.db, item.id, version_id, name), is_final=True)
+    row = _published(site.db, item.id, version_id, name)
+    if row["retired_at"] is not None:
+        # It may be gone any time, so what is remembered of it does not count.
+        row = _published.__wrapped__(site.db, item.id, version_id, name)
+    return _Found(row, is_final=True)
 
 
 def _growing(site: Site, item: Media, version_id: str, name: str) -> dict[str, Any] | str | None:

@@ -5,13 +5,13 @@ where programs expect another service's, in that one's shape.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -158,10 +158,29 @@ def status_of(error: errors.RushesError) -> int:
     return next((status for family, status in STATUSES if isinstance(error, family)), 500)
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, missing_page: Callable[[], Response]) -> None:
+    """`missing_page`: for a person who has mistyped an address."""
+
+    def plain(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404 and _is_person(request):
+            return missing_page()
+        return _plain(request, error)
+
     app.add_exception_handler(errors.RushesError, of_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(HTTPException, plain)
+
+
+def _is_person(request: Request) -> bool:
+    """A browser that opens a page asks for HTML; scripts and libraries do not."""
+    path = request.scope["path"]
+    return (
+        request.method in ("GET", "HEAD")
+        and "text/html" in request.headers.get("accept", "")
+        and not path.startswith("/api/")
+        and not is_openai(path)
+    )
 
 
 def of_error(request: Request, error: Exception) -> JSONResponse:
@@ -172,7 +191,10 @@ def of_error(request: Request, error: Exception) -> JSONResponse:
     fields = None
     if isinstance(error, errors.BadField):
         fields = [FieldError(field=error.field, message=error.message)]
-    return answer(request, status, error.code, error.message, fields)
+    headers = None
+    if isinstance(error, errors.TooMany):
+        headers = {"Retry-After": str(error.retry_seconds)}
+    return answer(request, status, error.code, error.message, fields, headers)
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -185,8 +207,7 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
     return answer(request, 422, "bad_field", said, fields)
 
 
-def _plain(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
+def _plain(request: Request, error: HTTPException) -> JSONResponse:
     code = getattr(error, "code", CODES.get(error.status_code, "error"))
     headers = dict(error.headers) if error.headers else None
     return answer(request, error.status_code, code, str(error.detail), headers=headers)

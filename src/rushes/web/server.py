@@ -27,9 +27,11 @@ from rushes.web.api import (
     models,
     profiles,
     search,
+    security_log,
     settings,
     transcriptions,
     transcripts,
+    trash,
     webhooks,
     workers,
 )
@@ -42,12 +44,14 @@ DESCRIPTION = (
 API = (
     uploads.router,
     playback.router,
+    trash.router,
     media.router,
     jobs.router,
     events.router,
     workers.router,
     worker_api.router,
     accounts.router,
+    security_log.router,
     settings.router,
     profiles.router,
     transcriptions.receiving,
@@ -98,7 +102,7 @@ def bare_app() -> FastAPI:
     app.include_router(api)
     for each in ROOT:
         app.include_router(each)
-    problems.install(app)
+    problems.install(app, pages.missing)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app
 

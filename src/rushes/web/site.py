@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from rushes import insight, limits
 from rushes.chores import Chores
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
@@ -20,6 +21,7 @@ from rushes.media.intake import Intake
 from rushes.media.storage import Storage
 from rushes.settings import Settings
 from rushes.wakeup import Wakeup
+from rushes.web import addresses
 from rushes.web.doorbell import Doorbell
 
 
@@ -39,25 +41,32 @@ class Site:
     local_token: str
     stopping: threading.Event = field(default_factory=threading.Event)
     intake: Intake = field(init=False)
+    # What its users have open.
+    holds: limits.Holds = field(init=False)
+    totals: insight.Totals = field(default_factory=insight.Totals)
+    guesses: limits.Guesses = field(default_factory=limits.Guesses)
+    passwords: limits.Passwords = field(default_factory=limits.Passwords)
     # None where the engine keeps its models elsewhere.
     downloads: Downloads | None = field(init=False)
 
     def __post_init__(self) -> None:
         cache = self.engines.cache
         self.downloads = Downloads(cache, self.stopping) if cache else None
-        limits = uploads.limits_of(self.settings)
-        self.intake = Intake(self.db, self.queue, self.storage, limits)
+        self.intake = Intake(self.db, self.queue, self.storage, uploads.limits_of(self.settings))
+        self.holds = limits.holds(self.settings)
 
     @property
     def base_url(self) -> str:
-        return self.settings.base_url.rstrip("/")
+        """As whoever asks can use it, and pass it on."""
+        return addresses.public(self.settings)
 
     @property
     def is_https(self) -> bool:
-        return self.base_url.startswith("https://")
+        return self.settings.base_url.startswith("https://")
 
 
-def _site(request: Request) -> Site:
+async def _site(request: Request) -> Site:
+    # Not in a thread: those may all be taken.
     site = request.app.state.site
     assert isinstance(site, Site)
     return site

@@ -13,15 +13,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from rushes import errors
+from rushes.accounts.account import Principal
 from rushes.db.database import Tx
+from rushes.limits import Hold, What
 from rushes.media import library, upload, uploads
 from rushes.media import store as media_store
 from rushes.media.intake import Writer
 from rushes.media.upload import Concat, Metadata, Upload, Wishes
-from rushes.web import auth, idempotency, models, problems, tus, upload_docs, views
+from rushes.web import auth, holding, idempotency, models, problems, tus, upload_docs, views
 from rushes.web.farewell import Body
 from rushes.web.forms import Form
-from rushes.web.inlet import Inlet, run, until_stopping
+from rushes.web.holding import RoomForJobs
+from rushes.web.inlet import Inlet, run, until_ended
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -97,8 +100,9 @@ def options(site: Here) -> Response:
 @resumable.post(
     "",
     status_code=201,
-    responses=documented(409, 413, 415, 460, 507),
+    responses=documented(409, 413, 415, 429, 460, 507),
     openapi_extra=upload_docs.CREATE,
+    dependencies=[RoomForJobs],
 )
 async def create(request: Request, who: auth.User, site: Here) -> Response:
     """Begin a resumable upload (tus 1.0). Its first bytes may come along."""
@@ -116,13 +120,16 @@ async def create(request: Request, who: auth.User, site: Here) -> Response:
             concat=asked.concat,
         )
         if asked.has_body or asked.length_bytes == 0:
-            made = await _first_bytes(request, site, made, asked)
+            with site.holds.held(holding.hold(What.UPLOADS, who)) as hold:
+                made = await _first_bytes(request, site, made, asked, hold)
     headers = await run(_status, site, made)
-    headers["Location"] = f"{_collection(site, request)}/{made.id}"
+    headers["Location"] = f"{_collection(site)}/{made.id}"
     return Response(status_code=201, headers=headers)
 
 
-async def _first_bytes(request: Request, site: Site, made: Upload, asked: tus.Creation) -> Upload:
+async def _first_bytes(
+    request: Request, site: Site, made: Upload, asked: tus.Creation, hold: Hold
+) -> Upload:
     try:
         writer = await run(
             site.intake.open,
@@ -132,7 +139,7 @@ async def _first_bytes(request: Request, site: Site, made: Upload, asked: tus.Cr
             body_bytes=asked.body_bytes,
             checksum=asked.checksum,
         )
-        return await _receive(request, site, writer)
+        return await _receive(request, site, writer, hold)
     except BaseException:
         # The sender does not know yet what it is called, so nobody can go on with it.
         await run(site.intake.drop, made.id)
@@ -154,23 +161,30 @@ def _described(site: Site, request: Request, upload_id: str, user_id: str) -> Re
     with site.db.read() as tx:
         item = uploads.found(tx, upload_id, user_id)
     metadata = upload.decode_metadata(item.metadata)
-    said = tus.description(item, metadata, _collection(site, request))
+    said = tus.description(item, metadata, _collection(site))
     return Response(headers=_status(site, item) | said)
 
 
 @resumable.patch(
     "/{upload_id}",
     status_code=204,
-    responses=documented(404, 409, 410, 413, 415, 423, 460, 507),
+    responses=documented(404, 409, 410, 413, 415, 423, 429, 460, 507),
     openapi_extra=upload_docs.APPEND,
 )
 async def append(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
     """More bytes. What is here when the line breaks is kept."""
     tus.check_version(request.headers)
-    return await _append(site, request, upload_id, who.user_id)
+    return await _append(site, request, upload_id, who)
 
 
-async def _append(site: Site, request: Request, upload_id: str, user_id: str) -> Response:
+async def _append(site: Site, request: Request, upload_id: str, who: Principal) -> Response:
+    with site.holds.held(holding.hold(What.UPLOADS, who)) as hold:
+        return await _append_held(site, request, upload_id, who.user_id, hold)
+
+
+async def _append_held(
+    site: Site, request: Request, upload_id: str, user_id: str, hold: Hold
+) -> Response:
     asked = tus.append(request.headers)
     _refuse_if_leaving(site)
     try:
@@ -185,7 +199,7 @@ async def _append(site: Site, request: Request, upload_id: str, user_id: str) ->
         )
     except (errors.WrongOffset, errors.WrongState) as error:
         return await run(_finished_before, site, request, upload_id, user_id, asked, error)
-    item = await _receive(request, site, writer)
+    item = await _receive(request, site, writer, hold)
     return Response(status_code=204, headers=await run(_status, site, item))
 
 
@@ -224,7 +238,7 @@ async def terminate(upload_id: UploadId, request: Request, who: auth.User, site:
 @resumable.post(
     "/{upload_id}",
     status_code=204,
-    responses=documented(404, 405, 409, 410, 413, 415, 423, 460, 507),
+    responses=documented(404, 405, 409, 410, 413, 415, 423, 429, 460, 507),
     openapi_extra=upload_docs.OVERRIDE,
 )
 async def override(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
@@ -233,7 +247,7 @@ async def override(upload_id: UploadId, request: Request, who: auth.User, site: 
     tus.check_version(request.headers)
     match request.headers.get("x-http-method-override", "").upper():
         case "PATCH":
-            return await _append(site, request, upload_id, who.user_id)
+            return await _append(site, request, upload_id, who)
         case "HEAD":
             return await run(_described, site, request, upload_id, who.user_id)
         case "DELETE":
@@ -242,10 +256,10 @@ async def override(upload_id: UploadId, request: Request, who: auth.User, site: 
             raise HTTPException(405, headers={"Allow": "OPTIONS, HEAD, PATCH, DELETE"})
 
 
-async def _receive(request: Request, site: Site, writer: Writer) -> Upload:
+async def _receive(request: Request, site: Site, writer: Writer, hold: Hold) -> Upload:
     inlet = Inlet(writer)
     try:
-        async with until_stopping(site.stopping):
+        async with until_ended(site.stopping, hold):
             async for chunk in request.stream():
                 if chunk:
                     await inlet.feed(chunk)
@@ -262,13 +276,9 @@ def _status(site: Site, item: Upload) -> dict[str, str]:
         return tus.status(item, uploads.duplicate_of(tx, item))
 
 
-def _collection(site: Site, request: Request) -> str:
-    """A whole address: not all senders understand a path. The one people know if there is one,
-    else the one that this sender has used."""
-    settings = site.settings
-    derived = settings.base_url == f"http://{settings.host}:{settings.port}"
-    base = str(request.base_url).rstrip("/") if derived else site.base_url
-    return f"{base}/api/v1/uploads"
+def _collection(site: Site) -> str:
+    """A whole address: not all senders understand a path."""
+    return f"{site.base_url}/api/v1/uploads"
 
 
 def _refuse_if_leaving(site: Site) -> None:
@@ -283,8 +293,9 @@ def _refuse_if_leaving(site: Site) -> None:
     "/media",
     status_code=201,
     response_model=models.Media,
-    responses=documented(401, 403, 413, 415, 422, 503, 507),
+    responses=documented(401, 403, 413, 415, 422, 429, 503, 507),
     openapi_extra=upload_docs.FORM,
+    dependencies=[RoomForJobs],
 )
 async def add(request: Request, who: auth.User, site: Here, once: idempotency.Once) -> Response:
     """Upload a file in one piece, for scripts. What breaks off has to be sent again."""
@@ -341,9 +352,24 @@ async def receive(
     wrong is told early, and when all of it is there. Of a form that was sent twice with one key,
     the second file is thrown away."""
     _refuse_if_leaving(site)
+    with site.holds.held(holding.hold(What.UPLOADS, who)) as hold:
+        return await _receive_whole(request, who, site, once, form, model, hold, wishes, work)
+
+
+async def _receive_whole(
+    request: Request,
+    who: auth.User,
+    site: Site,
+    once: idempotency.Repeat,
+    form: Form,
+    model: type[M],
+    hold: Hold,
+    wishes: Callable[[], Wishes],
+    work: Callable[[Tx, str], M],
+) -> M:
     inlet = None
     try:
-        async with until_stopping(site.stopping):
+        async with until_ended(site.stopping, hold):
             async for chunk in request.stream():
                 pieces = form.feed(chunk)
                 if form.has_file and inlet is None:

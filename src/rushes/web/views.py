@@ -7,16 +7,17 @@ from typing import Any
 
 import msgspec
 
-from rushes import clock
+from rushes import clock, sanitize
 from rushes.accounts.account import User
 from rushes.db.database import Tx
+from rushes.errors import OF_THE_SOURCE
 from rushes.fleet.worker import Worker
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
 from rushes.media import edit as edits
 from rushes.media import growing, playback_store, profiles
 from rushes.media import store as media_store
-from rushes.media.media import Media
+from rushes.media.media import Media, Sizes
 from rushes.media.pipeline import BESIDE, SPAN
 from rushes.tools import profile as profile_tools
 from rushes.web import models
@@ -24,20 +25,35 @@ from rushes.web.site import Site
 
 MASTER, THUMBNAIL = "master.m3u8", "thumbnail.jpg"
 STORYBOARD, CHAPTERS, WAVEFORM = "storyboard.vtt", "chapters.vtt", "waveform.json"
+SHOWN_IN_TRASH = {THUMBNAIL}
 WELL_KNOWN = (MASTER, THUMBNAIL, STORYBOARD, CHAPTERS, WAVEFORM)
 SAME_NAME = set(models.Job.model_fields) & set(jobs.Job.__dataclass_fields__)
 
 
-def job(item: jobs.Job) -> models.Job:
+def job(tx: Tx, item: jobs.Job) -> models.Job:
+    return job_page(tx, [item])[0]
+
+
+def job_page(tx: Tx, items: Sequence[jobs.Job]) -> list[models.Job]:
+    titles = read_store.titles(tx, items)
+    return [_job(each, titles.get(each.media_id or "")) for each in items]
+
+
+def _job(item: jobs.Job, title: str | None) -> models.Job:
     values = {name: said(name, getattr(item, name)) for name in SAME_NAME}
-    detail = item.detail if isinstance(item.detail, dict) else {}
+    detail = jobs.without_old_pace(item.detail, item.stage)
     return models.Job(
         **{
             **values,
             "status": item.state,
             "priority": item.priority.word,
             "worker_name": item.processed_by_worker_name,
+            # Of a part, they are a worker's words, and work with them goes on as they are.
+            "args": item.args if item.division is None else sanitize.tree(item.args),
             "error": item.last_error,
+            "media_title": title,
+            "can_retry": item.state in (jobs.State.FAILED, jobs.State.CANCELED)
+            and item.error_code not in OF_THE_SOURCE,
             **_detail(detail),
         }
     )
@@ -84,19 +100,21 @@ def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]
     for each in read_store.live_jobs_of(tx, [item.id for item in items]):
         if each.kind != SPAN:
             live.setdefault(each.media_id or "", []).append(each)
-    failed = [item.id for item in items if item.status == "failed"]
-    errors = playback_store.failures(tx, failed) if failed else {}
+    failed = [item.id for item in items if "failed" in (item.status, item.transcript_status)]
+    failures = playback_store.failures(tx, failed) if failed else {}
     files = watchable(tx, items)
     versions = [item.current_version_id for item in items if item.current_version_id]
     published = media_store.renditions(tx, versions) if versions else {}
+    sizes = media_store.sizes(tx, versions) if versions else {}
     return [
         _media(
             site,
             item,
             live.get(item.id, []),
-            errors.get(item.id),
+            _failure(item, failures),
             files[item.id],
             published.get(item.current_version_id or ""),
+            sizes.get(item.current_version_id or ""),
         )
         for item in items
     ]
@@ -129,9 +147,10 @@ def _media(
     site: Site,
     item: Media,
     live: Sequence[jobs.Job],
-    error: str | None,
+    failure: dict[str, Any],
     files: set[str],
     published: str | None,
+    sizes: Sizes | None,
 ) -> models.Media:
     making = [each for each in live if each.kind not in BESIDE]
     detail = msgspec.json.decode(published) if published else None
@@ -147,11 +166,42 @@ def _media(
         edit=edit(item),
         progress=making[0].progress if making else done,
         renditions=ladder,
-        jobs=[job(each) for each in live],
-        error=error,
-        **urls(files, f"/api/v1/media/{item.id}"),
+        jobs=[_job(each, item.title) for each in live],
+        **failure,
+        **urls(files & SHOWN_IN_TRASH if item.deleted_at else files, f"/api/v1/media/{item.id}"),
         share_url=share_url(site, item),
+        storage=_storage(item, sizes) if sizes else None,
+        purge_at=purge_at(site, item),
     )
+
+
+def _storage(item: Media, sizes: Sizes) -> models.StorageUse:
+    return models.StorageUse(
+        source_bytes=item.size_bytes,
+        copy_bytes=sizes.copy,
+        rungs_bytes=sizes.rungs,
+        other_bytes=sizes.whole - sizes.copy - sizes.rungs,
+    )
+
+
+def _failure(
+    item: Media, failures: Mapping[tuple[str, bool], playback_store.Failure]
+) -> dict[str, Any]:
+    """Speech is the reason only of those that are merely listened to."""
+    said = failures.get((item.id, True)) if item.transcript_status == "failed" else None
+    seen = (failures.get((item.id, False)) or said) if item.status == "failed" else None
+    return {
+        "error": seen.reason if seen else None,
+        "can_retry": seen is not None and seen.code not in OF_THE_SOURCE,
+        "transcript_error": said.reason if said else None,
+        "can_retry_transcript": said is not None and said.code not in OF_THE_SOURCE,
+    }
+
+
+def purge_at(site: Site, item: Media) -> str | None:
+    if item.deleted_at is None:
+        return None
+    return clock.rfc3339(item.deleted_at + int(site.settings.trash_period * 1000))
 
 
 def edit(item: Media) -> models.Edit | None:
@@ -216,7 +266,11 @@ def worker(
         holds=item.holds,
         jobs=list(holding),
         keys=[
-            models.Key(prefix=key["prefix"], created_at=clock.rfc3339(key["created_at"]))
+            models.Key(
+                prefix=key["prefix"],
+                kinds=jobs.decode(key["kinds"]),
+                created_at=clock.rfc3339(key["created_at"]),
+            )
             for key in keys
             if key["worker_id"] == item.id
         ],

@@ -14,10 +14,11 @@ import msgspec
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from rushes import errors
-from rushes.accounts import access, keys
-from rushes.fleet.worker import Worker
+from rushes import errors, kinds, sanitize
+from rushes.accounts import access, keys, security_log, throttle
+from rushes.accounts.access import KeyHolder
 from rushes.jobs.queue import Claimant
+from rushes.kinds import Grant
 from rushes.protocol import (
     Artifact,
     Assignment,
@@ -27,6 +28,7 @@ from rushes.protocol import (
     Hello,
     Part,
     Progress,
+    Roll,
 )
 from rushes.web import auth, ranges
 from rushes.web.problems import documented
@@ -91,33 +93,52 @@ def register(
 ) -> Registered:
     """Add a worker: by the admin secret of the settings, or as an admin."""
     if secret is not None:
-        with access.throttled(site.db, auth.address_of(request)):
+        with throttle.throttled(site.db, auth.address_of(request), by="admin secret"):
             if not keys.same(secret, site.settings.admin_secret):
                 raise errors.Unauthorized("the admin secret is wrong, or none is set")
+        if here := security_log.visit.get():
+            here.user_name = "admin secret"
     else:
         key = bearer.credentials if bearer else api_key
-        if not auth.recognise(site, request, key, cookie).is_admin:
-            raise errors.Denied("only an admin may register workers")
-    worker_id, made = site.db.run(lambda tx: access.register_worker(tx, body.name))
-    return Registered(worker_id=worker_id, name=body.name, key=made.text, prefix=made.prefix)
+        who = auth.recognise(site, request, key, cookie)
+        auth.only_admin(site, request, who, "only an admin may register workers")
+    grant = access.grant_of(body.kinds)
+    worker_id, made = site.db.run(lambda tx: access.register_worker(tx, body.name, grant))
+    return _registered(worker_id, body.name, grant, made)
 
 
 @router.post("/join", status_code=201, dependencies=[auth.Public], responses=documented(429))
 def join(body: Join, request: Request, site: Here) -> Registered:
     """Use an invite's code up."""
-    with access.throttled(site.db, auth.address_of(request)):
-        worker_id, name, made = site.db.run(lambda tx: access.join(tx, body.code, body.name))
-    return Registered(worker_id=worker_id, name=name, key=made.text, prefix=made.prefix)
+    name = sanitize.word(body.name) or "worker"
+    with throttle.throttled(site.db, auth.address_of(request), by="join code"):
+        joined = site.db.run(lambda tx: access.join(tx, body.code, name))
+    return _registered(*joined)
+
+
+def _registered(worker_id: str, name: str, grant: Grant, made: access.NewKey) -> Registered:
+    return Registered(
+        worker_id=worker_id,
+        name=name,
+        kinds=None if grant.kinds is None else list(grant.kinds),
+        key=made.text,
+        prefix=made.prefix,
+    )
 
 
 @router.post("/hello")
 def hello(body: WorkerHello, worker: auth.WorkerKey, site: Here) -> Terms:
-    """What the worker can do, each time it starts; the answer says on what terms it works."""
-    site.dispatch.hello(worker.id, Hello(**body.model_dump()))
+    """What the worker can do, each time it starts; the answer says on what terms it works. Kinds
+    that its key is not for are left out, unless there are no others."""
+    kinds.check_remote(body.kinds)
+    granted = [kind for kind in body.kinds if worker.grant.covers(kind)]
+    worker.grant.check([] if granted else body.kinds)
+    site.dispatch.hello(worker.id, Hello(**{**body.model_dump(), "kinds": granted}))
     settings = site.settings
     return Terms(
         worker_id=worker.id,
         name=worker.name,
+        kinds=granted,
         heartbeat_seconds=settings.heartbeat_interval,
         lease_seconds=settings.claim_duration,
     )
@@ -129,16 +150,23 @@ async def claim(
 ) -> Response:
     """Up to `limit` jobs; with `wait_seconds` answered the moment one fits."""
     me = Claimant(
-        id=worker.id, name=worker.name, kinds=worker.kinds, capabilities=worker.capabilities
+        id=worker.id,
+        name=worker.name,
+        kinds=worker.kinds,
+        capabilities=worker.worker.capabilities,
+        boot_id=body.boot_id,
     )
     if site.stopping.is_set():
         raise errors.Unavailable("the server is stopping: ask again in a moment")
     until = time.monotonic() + body.wait_seconds
+    again = await asyncio.to_thread(site.dispatch.claimed_before, me.id, body.request_id)
+    if covered := [each for each in again if worker.grant.covers(each.kind)]:
+        return _json({"jobs": covered})
     while True:
         mark = site.bell.mark()
         jobs: list[Assignment] = []
         if not site.stopping.is_set():
-            jobs = await asyncio.to_thread(site.dispatch.claim, me, body.limit)
+            jobs = await asyncio.to_thread(site.dispatch.claim, me, body.limit, body.request_id)
         left = until - time.monotonic()
         if await request.is_disconnected():
             # Nobody is there to take them; otherwise they would wait for their lease to run out.
@@ -155,7 +183,9 @@ async def claim(
 def heartbeat(body: Heartbeat, worker: auth.WorkerKey, site: Here) -> Response:
     """Renew what is held. `held` false: stop at once; `cancel`: stop and say so."""
     claims = [each.claim for each in body.claims]
-    pulse = site.dispatch.heartbeat(worker.id, site.dispatch.owned(worker.id, claims))
+    roll = Roll(body.answered, [each.claim for each in body.stalled])
+    owned = site.dispatch.owned(worker.id, claims, worker.grant)
+    pulse = site.dispatch.heartbeat(worker.id, owned, roll)
     beats = {each.claim_id: pulse.beats.get(each.claim_id, Beat(False)) for each in claims}
     lease = site.settings.claim_duration
     return _json({"claims": beats, "drain": pulse.drain, "lease_seconds": lease})
@@ -164,7 +194,7 @@ def heartbeat(body: Heartbeat, worker: auth.WorkerKey, site: Here) -> Response:
 @router.post("/progress")
 def progress(body: ProgressReport, worker: auth.WorkerKey, site: Here) -> ProgressAnswer:
     """How far it is; renews the lease, too."""
-    _mine(site, worker, body)
+    _mine(site, worker, body.claim)
     report = Progress(claim=body.claim, **body.model_dump(exclude={"job_id", "claim_id"}))
     beat = site.dispatch.progress([report])[body.claim_id]
     if not beat.held:
@@ -176,15 +206,16 @@ def progress(body: ProgressReport, worker: auth.WorkerKey, site: Here) -> Progre
 @router.post("/complete")
 def complete(body: Complete, worker: auth.WorkerKey, site: Here) -> StateAnswer:
     """Publish and complete. Repeating it is harmless and answers the same."""
-    _mine(site, worker, body)
-    completion = Completion(body.claim, body.result, body.manifest)
+    _mine(site, worker, body.claim)
+    # Only here: what a handler of this very process answers is its owner's.
+    completion = Completion(body.claim, sanitize.tree(body.result), body.manifest)
     return StateAnswer(state=site.dispatch.complete(completion))
 
 
 @router.post("/fail")
 def fail(body: Fail, worker: auth.WorkerKey, site: Here) -> StateAnswer:
     """The attempt has failed; the answer says what becomes of the job."""
-    _mine(site, worker, body)
+    _mine(site, worker, body.claim)
     state = site.dispatch.fail(body.claim, body.error_class, body.code, body.message)
     return StateAnswer(state=state)
 
@@ -192,7 +223,7 @@ def fail(body: Fail, worker: auth.WorkerKey, site: Here) -> StateAnswer:
 @router.post("/release")
 def release(body: Held, worker: auth.WorkerKey, site: Here) -> StateAnswer:
     """Give the job back; the attempt does not count."""
-    _mine(site, worker, body)
+    _mine(site, worker, body.claim)
     return StateAnswer(state=site.dispatch.release(body.claim))
 
 
@@ -200,7 +231,8 @@ def release(body: Held, worker: auth.WorkerKey, site: Here) -> StateAnswer:
 def divide(body: Divide, worker: auth.WorkerKey, site: Here) -> StateAnswer:
     """Hand the work on to parts, which are next in line; the job runs again when all of them have
     completed. Repeating it is harmless and answers the same."""
-    _mine(site, worker, body)
+    _mine(site, worker, body.claim)
+    worker.grant.check({each.kind for each in body.parts})
     parts = [Part(kind=each.kind, args=each.args, needs=each.needs) for each in body.parts]
     return StateAnswer(state=site.dispatch.divide(body.claim, parts, body.checkpoint))
 
@@ -208,7 +240,7 @@ def divide(body: Divide, worker: auth.WorkerKey, site: Here) -> StateAnswer:
 @router.post("/logs", status_code=202)
 def logs(body: Lines, worker: auth.WorkerKey, site: Here) -> Logged:
     """Lines for people who look at the job; sanitized before they are kept."""
-    _mine(site, worker, body)
+    _mine(site, worker, body.claim)
     site.dispatch.log(worker.id, body.claim, body.lines)
     return Logged(lines=len(body.lines))
 
@@ -216,7 +248,7 @@ def logs(body: Lines, worker: auth.WorkerKey, site: Here) -> Logged:
 @router.post("/passages", status_code=202)
 def put_passage(body: PassageReport, worker: auth.WorkerKey, site: Here) -> Kept:
     """A finished part of a result that grows while the job runs. Repeating it is harmless."""
-    _mine(site, worker, body)
+    _mine(site, worker, body.claim)
     site.dispatch.put_passage(body.claim, body.number, body.content)
     return Kept(number=body.number)
 
@@ -225,7 +257,7 @@ def put_passage(body: PassageReport, worker: auth.WorkerKey, site: Here) -> Kept
 def passages(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader) -> Response:
     """What the job's attempts have kept so far, in order."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, held)
+    _mine(site, worker, held)
     return _json({"items": site.dispatch.passages(held)})
 
 
@@ -246,14 +278,14 @@ def source(
     """The source's bytes, with ranges; a redirect when the storage can give them itself.
     `media_id`: of the media that the job lays over its own."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, held)
+    _mine(site, worker, held)
     key, source = site.dispatch.source(held, media_id)
     facts = {"Rushes-Source-Size": str(source.size_bytes)}
     if source.sha256:
         facts["Rushes-Source-SHA256"] = source.sha256
     if request.method == "HEAD":
         return Response(headers=facts)
-    if address := site.storage.presign("GET", key, expires_seconds=3600):
+    if address := site.dispatch.source_address(held, key):
         return RedirectResponse(address, 307, headers=facts)
     return ranges.from_storage(request, site.storage, key, source.size_bytes, headers=facts)
 
@@ -262,7 +294,7 @@ def source(
 def artifacts(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader) -> Response:
     """What the job's version holds, whichever attempt or part has put it."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, held)
+    _mine(site, worker, held)
     return _json({"items": site.dispatch.artifacts(held)})
 
 
@@ -273,7 +305,7 @@ def adopt(
     """Take over files that others have put. Answers those that are intact; what is damaged is
     removed."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, held)
+    _mine(site, worker, held)
     return _json({"items": site.dispatch.adopt(held, body.names)})
 
 
@@ -283,7 +315,7 @@ def discard(
 ) -> Response:
     """Remove files of this claim again. Answers what the job's version holds after it."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, held)
+    _mine(site, worker, held)
     site.dispatch.discard(held, body.names)
     return _json({"items": site.dispatch.artifacts(held)})
 
@@ -294,7 +326,7 @@ def presign(
 ) -> Presigned:
     """Where to PUT a file past the server; `url` is null when that cannot be."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, held)
+    _mine(site, worker, held)
     found = site.dispatch.presign(held, body.name)
     return Presigned(url=found.url if found else None, ticket=found.ticket if found else None)
 
@@ -305,7 +337,7 @@ def confirm(
 ) -> Response:
     """A file that was PUT past the server is there."""
     held = Claim(job_id, claim_id)
-    site.dispatch.check_owner(worker.id, held)
+    _mine(site, worker, held)
     artifact = Artifact(
         name=body.name,
         size_bytes=body.size_bytes,
@@ -334,7 +366,7 @@ async def put_artifact(
 ) -> Response:
     """One finished file. Repeating it with the same content is harmless."""
     held = Claim(job_id, claim_id)
-    await asyncio.to_thread(site.dispatch.check_owner, worker.id, held)
+    await asyncio.to_thread(_mine, site, worker, held)
     pipe = _Pipe()
     saving = asyncio.get_running_loop().run_in_executor(
         _writers, site.dispatch.put_artifact, held, name, pipe, sha256, seconds
@@ -392,8 +424,9 @@ class _Pipe:
             raise errors.Invalid("the file did not arrive whole")
 
 
-def _mine(site: Site, worker: Worker, body: Held) -> None:
-    site.dispatch.check_owner(worker.id, body.claim)
+def _mine(site: Site, worker: KeyHolder, claim: Claim) -> None:
+    """Raises for a claim that is not this worker's, or of a kind that its key is not for."""
+    site.dispatch.check_owner(worker.id, claim, worker.grant)
 
 
 def _json(value: Any) -> JSONResponse:

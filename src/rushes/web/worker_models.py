@@ -7,28 +7,43 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from rushes.jobs.job import WORD
 from rushes.protocol import ADOPT_LIMIT, PARTS_LIMIT, PASSAGES_LIMIT, Claim
 from rushes.web.models import Body
 
 LONGEST_WAIT_SECONDS = 60.0
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
+GRANTED = "The kinds that the key is for; null: every kind that may leave the server."
+
 Words = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=256)]
 Id = Annotated[str, Field(max_length=100, pattern=r"^[a-z]+_[A-Za-z0-9_]+$")]
+RandomId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.:-]+$")]
 FileName = Annotated[str, Field(max_length=300)]
 # How long a segment plays.
 Seconds = Annotated[float | None, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class WorkerHello(Body):
-    kinds: Words
-    capabilities: Words = Field(default_factory=list)
+    takes_nul = True
+
+    kinds: list[Annotated[str, Field(pattern=f"^{WORD.pattern}$")]] = Field(max_length=256)
+    capabilities: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
+    boot_id: RandomId | None = Field(
+        None,
+        description="Fresh for each process. What another process of this worker held is freed.",
+    )
 
 
 class ClaimRequest(Body):
     limit: int = Field(1, ge=1, le=100)
     wait_seconds: float = Field(0, ge=0, le=LONGEST_WAIT_SECONDS)
+    boot_id: RandomId | None = Field(None, description="As given with hello.")
+    request_id: RandomId | None = Field(
+        None,
+        description="Fresh for each request. Repeated, the answer is the same jobs while held.",
+    )
 
 
 class Held(Body):
@@ -42,20 +57,29 @@ class Held(Body):
 
 class Heartbeat(Body):
     claims: list[Held] = Field([], max_length=1000)
+    stalled: list[Held] = Field(
+        [], max_length=1000, description="Held, but not to be renewed: it does not move on."
+    )
+    answered: list[RandomId] = Field(
+        [],
+        max_length=1000,
+        description="Claim requests that were answered since the last such heartbeat. What was"
+        " claimed by them, and is in neither list, is freed; the attempt does not count.",
+    )
 
 
 class Report(Held):
-    """A handler's words: what cannot be kept of them is left out later, and is no reason to
-    refuse the rest."""
+    """A handler's words: what cannot be kept or shown of them is cut or left out by `dispatch`,
+    and is no reason to refuse the rest."""
 
     takes_nul = True
 
 
 class ProgressReport(Report):
     progress: float = Field(0, ge=0, le=1)
-    stage: str | None = Field(None, max_length=100)
+    stage: str | None = None
     checkpoint: Any = None
-    engine_id: str | None = Field(None, max_length=100)
+    engine_id: str | None = None
     detail: dict[str, Any] | None = None
 
 
@@ -66,8 +90,8 @@ class Complete(Report):
 
 class Fail(Report):
     error_class: str = Field("transient", pattern="^(permanent|transient|resource)$")
-    code: str = Field("failed", max_length=100)
-    message: str = Field("", max_length=4000)
+    code: str = "failed"
+    message: str = ""
 
 
 class PartRequest(Body):
@@ -82,7 +106,7 @@ class Divide(Report):
 
 
 class Lines(Report):
-    lines: list[Annotated[str, Field(max_length=10_000)]] = Field(max_length=1000)
+    lines: list[str]
 
 
 class PassageReport(Report):
@@ -92,11 +116,12 @@ class PassageReport(Report):
 
 class Register(Body):
     name: str = Field(min_length=1, max_length=100)
+    kinds: Words | None = Field(None, description=GRANTED)
 
 
 class Join(Body):
     code: str = Field(max_length=100)
-    name: str = Field("worker", min_length=1, max_length=100)
+    name: str = "worker"
 
 
 class FileNames(Body):
@@ -118,6 +143,7 @@ class Confirm(PresignRequest):
 class Registered(BaseModel):
     worker_id: str
     name: str
+    kinds: list[str] | None = Field(description=GRANTED)
     key: str = Field(description="Shown once; keep it.")
     prefix: str
 
@@ -129,6 +155,7 @@ class StateAnswer(BaseModel):
 class Terms(BaseModel):
     worker_id: str
     name: str
+    kinds: list[str] = Field(description="Of those it has named, the ones its key is for.")
     heartbeat_seconds: float
     lease_seconds: float
 

@@ -18,6 +18,7 @@ from rushes.jobs.lifecycle import MAX_CLAIMS
 from rushes.webhooks import alert_store, messages
 from rushes.webhooks.webhook import KIND
 
+PREFIX = "alert."
 PATTERN_FAILURES = 3
 PATTERN_MS = 86_400_000
 # So many incidents are told one by one; beyond that only their number.
@@ -36,7 +37,7 @@ class Alert(StrEnum):
 
     @property
     def type(self) -> str:
-        return f"alert.{self}"
+        return f"{PREFIX}{self}"
 
 
 OF_WORKERS = {"worker.online": Alert.WORKER_STARTUP, "worker.offline": Alert.WORKER_SHUTDOWN}

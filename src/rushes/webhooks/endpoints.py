@@ -106,7 +106,7 @@ def redeliver(tx: Tx, queue: Queue, webhook_id: str, delivery_id: str) -> Delive
     before = jobs.get(tx, delivery.job_id) if delivery.job_id else None
     if before is not None and before.state is State.QUEUED:
         queue.cancel_many(tx, [before.id])
-    job = queue.enqueue(tx, fanout.job_for(delivery_id, webhook.user_id))
+    job = queue.enqueue(tx, fanout.job_for(delivery_id, webhook.user_id, delivery.type))
     if job.created:
         store.reopen(tx, delivery_id, job.id)
     return get_delivery(tx, webhook_id, delivery_id)

@@ -78,7 +78,7 @@ def send(tx: Tx, queue: Queue, drafts: Sequence[Draft]) -> list[str]:
     if not drafts:
         return []
     named = [(ids.new("dlv"), draft) for draft in drafts]
-    queued = queue.enqueue_many(tx, [job_for(id, draft.user_id) for id, draft in named])
+    queued = queue.enqueue_many(tx, [job_for(id, draft.user_id, draft.type) for id, draft in named])
     rows = [
         {
             "id": id,
@@ -93,11 +93,14 @@ def send(tx: Tx, queue: Queue, drafts: Sequence[Draft]) -> list[str]:
     return [id for id, _ in named]
 
 
-def job_for(delivery_id: str, user_id: str) -> NewJob:
+def job_for(delivery_id: str, user_id: str, type: str) -> NewJob:
+    """Alerts, and all else that is for the operator's own address, have a lane of their own."""
+    is_urgent = not user_id or type.startswith(alerts.PREFIX)
     return NewJob(
         kind=KIND,
         args={"delivery_id": delivery_id},
         user_id=user_id,
+        priority="high" if is_urgent else "normal",
         dedupe_key=f"{KIND}:{delivery_id}",
         max_attempts=MAX_ATTEMPTS,
         timeout_seconds=ATTEMPT_SECONDS,

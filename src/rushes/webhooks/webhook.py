@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from rushes import errors
+from rushes import errors, kinds
 
 # The webhook that stands for the setting ALERT_WEBHOOK_URL; its row holds only the secret.
 ALERTS_ID = "whk_alerts"
-KIND = "webhook"
+KIND = kinds.WEBHOOK.name
 TEST = "webhook.test"
 TYPES_LIMIT = 50
 PATTERN = re.compile(r"\*|[a-z0-9][a-z0-9_:-]*(\.[a-z0-9_:-]+)*(\.\*)?")

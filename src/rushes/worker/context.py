@@ -45,9 +45,11 @@ class JobContext:
         report: Callable[[Progress], None],
         *,
         coordinator: Coordinator,
+        ask: Callable[[], None] = lambda: None,
         stall_seconds: float | None = None,
         scratch_root: Path | None = None,
     ) -> None:
+        """`ask`: finds out, while it is suspended, whether the claim is still held."""
         self.job_id = assignment.job_id
         self.kind = assignment.kind
         self.args = assignment.args
@@ -60,6 +62,7 @@ class JobContext:
         self._lease_seconds = assignment.lease_seconds
         self._report = report
         self._coordinator = coordinator
+        self._ask = ask
         self._stall_seconds = stall_seconds
         self._scratch_root = scratch_root
         self._scratch: Scratch | None = None
@@ -74,6 +77,8 @@ class JobContext:
         self._stop: Stop | None = None
         # Made when somebody waits: tiny jobs never do, and it would be a tenth of their cost.
         self._stopped: threading.Event | None = None
+        # There while it is suspended.
+        self._resumed: threading.Event | None = None
 
     # Saying how it goes
 
@@ -289,11 +294,17 @@ class JobContext:
     @property
     def stalled(self) -> bool:
         limit = self._stall_seconds
-        return limit is not None and time.monotonic() - self._alive_at > limit
+        if limit is None or self._resumed is not None:
+            return False
+        return time.monotonic() - self._alive_at > limit
 
     @property
     def stopping(self) -> bool:
         return self._stop is not None
+
+    @property
+    def suspended(self) -> bool:
+        return self._resumed is not None
 
     @property
     def stop_reason(self) -> Stop | None:
@@ -328,6 +339,10 @@ class JobContext:
         self.raise_if_stopped()
 
     def raise_if_stopped(self) -> None:
+        """Also waits while nobody can tell whether the job is still this worker's."""
+        while self._stop is None and (resumed := self._resumed) is not None:
+            if not resumed.wait(LISTEN_SECONDS):
+                self._ask()
         if self._stop is Stop.CANCELED:
             raise errors.Canceled("the job was canceled")
         if self._stop is not None:
@@ -338,8 +353,23 @@ class JobContext:
         with _stopping:
             if self._stop is None or reason is Stop.CLAIM_LOST:
                 self._stop = reason
-            if self._stopped is not None:
-                self._stopped.set()
+            for waiting in (self._stopped, self._resumed):
+                if waiting is not None:
+                    waiting.set()
+
+    def suspend(self) -> None:
+        """Asked by the worker: whatever the handler does next has to wait. What its tools do by
+        themselves meanwhile is not handed in before `resume`."""
+        with _stopping:
+            if self._stop is None and self._resumed is None:
+                self._resumed = threading.Event()
+
+    def resume(self) -> None:
+        with _stopping:
+            resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            self.alive()
+            resumed.set()
 
 
 def _sha256(path: Path) -> str:

@@ -30,6 +30,7 @@ from rushes.protocol import (
     Part,
     Progress,
     Pulse,
+    Roll,
     Source,
 )
 
@@ -78,6 +79,8 @@ class Folder:
         (self._memory / "about.json").replace(self.target / ABOUT)
         for name in set(self._files) - set(names):
             (self.target / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self.target / name).parent.rmdir()
         shutil.rmtree(self._memory)
 
     def forget_if_empty(self) -> None:
@@ -154,10 +157,12 @@ class Folder:
     def hello(self, hello: Hello) -> float | None:
         return None
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
         return []
 
-    def heartbeat(self, claims: Sequence[Claim]) -> Pulse:
+    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
         return Pulse({each.claim_id: Beat(True) for each in claims}, drain=False)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:

@@ -1,7 +1,8 @@
 """The worker's loop: claim, run, report, in one thread; renew the leases in another.
 
 Speaks only `protocol.Coordinator`. Once a lease cannot be renewed in time the worker fences itself:
-it stops the handler and reports nothing, because somebody else may hold the job by then.
+the handler is held up, because somebody else may hold the job by then. When the server answers
+again it goes on, or stops, as the server says.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rushes import errors
-from rushes.protocol import Assignment, Completion, Coordinator, Hello, Progress
+from rushes import errors, ids
+from rushes.protocol import Assignment, Completion, Coordinator, Hello, Progress, Roll
 from rushes.worker.context import JobContext, Stop
 from rushes.worker.outcome import Failure, failure_of
 
 T = TypeVar("T")
 log = logging.getLogger("rushes.worker")
 
-# Of the lease; the rest is for the tools to die before anybody else may start.
+# Of the lease; the rest is for the handler to come to a halt before anybody else may start.
 FENCE_AT = 0.75
 # Results are reported together, but none waits longer than this for its neighbours.
 REPORT_SECONDS = 0.25
@@ -52,9 +53,13 @@ class Held:
         self.renewed_at = asked_at
 
     @property
-    def fenced(self) -> bool:
-        late = time.monotonic() - self.renewed_at > FENCE_AT * self.assignment.lease_seconds
-        return late or self.context.stop_reason is Stop.CLAIM_LOST
+    def late(self) -> bool:
+        """It may be another's by now; only the server knows."""
+        return time.monotonic() - self.renewed_at > FENCE_AT * self.assignment.lease_seconds
+
+    @property
+    def lost(self) -> bool:
+        return self.context.stop_reason is Stop.CLAIM_LOST
 
 
 class Worker:
@@ -79,6 +84,11 @@ class Worker:
         self._scratch_root = scratch_root
         # By claim: a job that was lost may come back before its old report is answered.
         self._held: dict[str, Held] = {}
+        # The claim request to be repeated, those whose answers no heartbeat has told of yet, and
+        # what keeps a heartbeat from telling of an answer before its jobs are held.
+        self._asking: str | None = None
+        self._answered_requests: list[str] = []
+        self._taking = threading.Lock()
         self._results: list[tuple[Held, Any]] = []
         self._results_since = 0.0
         self._reporting: Future[None] | None = None
@@ -142,11 +152,17 @@ class Worker:
             self._answered(partial(self.coordinator.release, held.assignment.claim))
 
     def beat(self) -> None:
-        """Renew what is held, once. Stalled jobs are left out, so that their lease runs out."""
-        held = [each for each in list(self._held.values()) if not each.context.stalled]
+        """Tell of all that is held, and renew it. Not what is stalled: its lease is to run out."""
+        with self._taking:
+            everything = list(self._held.values())
+            answered = tuple(self._answered_requests)
+        stalled = [each.assignment.claim for each in everything if each.context.stalled]
+        held = [each for each in everything if each.assignment.claim not in stalled]
         sent_at = time.monotonic()
         try:
-            pulse = self.coordinator.heartbeat([each.assignment.claim for each in held])
+            pulse = self.coordinator.heartbeat(
+                [each.assignment.claim for each in held], Roll(answered, stalled)
+            )
         except errors.Unauthorized as error:
             self.refused = error
             self.stop()
@@ -157,12 +173,17 @@ class Worker:
             return
         self._reached()
         self._drained = pulse.drain
+        with self._taking:
+            self._answered_requests = [
+                each for each in self._answered_requests if each not in answered
+            ]
         for each in held:
             beat = pulse.beats[each.assignment.claim_id]
             if not beat.held:
                 each.context.stop(Stop.CLAIM_LOST)
             else:
-                each.renewed_at = sent_at
+                each.renewed_at = max(each.renewed_at, sent_at)
+                each.context.resume()
                 if beat.cancel:
                     each.context.stop(Stop.CANCELED)
         self._fence()
@@ -180,28 +201,35 @@ class Worker:
     def _claim_and_run(self, wait_seconds: float) -> int:
         self._say_hello()
         asked_at = time.monotonic()
-        assignments = self.coordinator.claim(self._batch, wait_seconds)
+        request = self._asking = self._asking or ids.new("req")
+        assignments = self.coordinator.claim(self._batch, wait_seconds, request)
         if wait_seconds:
             asked_at = time.monotonic()
-        for assignment in assignments:
-            handler = self._handlers.get(assignment.kind)
-            stall = handler.stall_seconds if handler else None
-            context = JobContext(
-                assignment,
-                self._report_progress,
-                coordinator=self.coordinator,
-                stall_seconds=stall,
-                scratch_root=self._scratch_root,
-            )
-            self._held[assignment.claim_id] = Held(assignment, context, asked_at)
+        with self._taking:
+            self._asking = None
+            self._answered_requests.append(request)
+            for assignment in assignments:
+                held = Held(assignment, self._context(assignment), asked_at)
+                self._held[assignment.claim_id] = held
         for assignment in assignments:
             self._run_one(self._held[assignment.claim_id])
         return len(assignments)
 
+    def _context(self, assignment: Assignment) -> JobContext:
+        handler = self._handlers.get(assignment.kind)
+        return JobContext(
+            assignment,
+            self._report_progress,
+            coordinator=self.coordinator,
+            ask=self.beat,
+            stall_seconds=handler.stall_seconds if handler else None,
+            scratch_root=self._scratch_root,
+        )
+
     def _fence(self) -> None:
         for held in list(self._held.values()):
-            if held.fenced:
-                held.context.stop(Stop.CLAIM_LOST)
+            if held.late:
+                held.context.suspend()
 
     def _beat_until_stopped(self) -> None:
         """Beats go on while a stopping worker still holds something."""
@@ -262,7 +290,7 @@ class Worker:
         return handler
 
     def _keep_result(self, held: Held, result: Any) -> None:
-        if held.fenced:
+        if held.lost:
             self._drop(held)
             return
         if not self._results:
@@ -277,10 +305,13 @@ class Worker:
 
     def _report_results(self, results: list[tuple[Held, Any]] | None = None) -> None:
         results = self._take_results() if results is None else results
+        if any(held.late for held, _ in results):
+            # As after a long sleep: a short question before a long report.
+            self.beat()
         fresh = [
             Completion(held.assignment.claim, result, held.context.manifest)
             for held, result in results
-            if not held.fenced
+            if not held.lost
         ]
         answers = self._answered(lambda: self.coordinator.complete(fresh)) if fresh else {}
         for held, _ in results:
@@ -303,7 +334,7 @@ class Worker:
         if stop is Stop.CANCELED:
             self._report_failure(held, Failure("transient", "canceled", ""))
             return
-        if not held.fenced:
+        if not held.lost:
             refused = self._answered(partial(self._divide, held, division), held)
             if refused:
                 self._report_failure(held, refused)
@@ -323,7 +354,7 @@ class Worker:
         claim = held.assignment.claim
         if failure is Stop.SHUTDOWN:
             self._answered(lambda: self.coordinator.release(claim), held)
-        elif isinstance(failure, Failure) and not held.fenced:
+        elif isinstance(failure, Failure) and not held.lost:
             log.info("job %s failed: %s %s", claim.job_id, failure.code, failure.message)
             self._answered(
                 lambda: self.coordinator.fail(
@@ -334,19 +365,25 @@ class Worker:
         self._drop(held)
 
     def _answered(self, call: Callable[[], T], held: Held | None = None) -> T | None:
-        """Repeat a report until there is an answer; None when the claim is gone."""
-        give_up_at = time.monotonic() + self._patience()
-        while time.monotonic() < give_up_at and not (held and held.fenced):
+        """Repeat a report until there is an answer; None when the claim is gone, or when a worker
+        that is to leave has waited long enough."""
+        outages, give_up_at = 0, time.monotonic() + self._patience()
+        while not (held and held.lost):
             try:
                 answer = call()
                 self._reached()
                 return answer
             except errors.Unavailable as error:
                 self._missed(error)
-                time.sleep(RETRY_SECONDS)
             except errors.RushesError as error:
                 log.warning("a report was refused: %s", error.message)
                 return None
+            if self._stopping.is_set():
+                if time.monotonic() > give_up_at or (held and held.late):
+                    return None
+                time.sleep(RETRY_SECONDS)
+            else:
+                outages = self._rest(outages)
         return None
 
     def _patience(self) -> float:
@@ -362,7 +399,7 @@ class Worker:
             self._fence()
             return
         if held is not None and beat.held:
-            held.renewed_at = sent_at
+            held.renewed_at = max(held.renewed_at, sent_at)
         if held is not None and not beat.held:
             held.context.stop(Stop.CLAIM_LOST)
         elif held is not None and beat.cancel:

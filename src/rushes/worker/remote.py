@@ -7,6 +7,7 @@ says nothing about the claim (5xx, no connection, no answer in time) is Unavaila
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +20,8 @@ import msgspec
 
 from rushes import errors, protocol
 from rushes.protocol import Artifact, Assignment, Beat, Claim, Completion, Part, Progress, Source
+
+log = logging.getLogger("rushes.worker")
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
@@ -53,6 +56,7 @@ class Remote:
         )
         self._transport = transport
         self._interrupted = threading.Event()
+        self._boot_id: str | None = None
 
     @cached_property
     def _plain(self) -> httpx2.Client:
@@ -61,17 +65,30 @@ class Remote:
         return httpx2.Client(timeout=timeout, transport=self._transport)
 
     def hello(self, hello: protocol.Hello) -> float:
-        return float(self._post("/hello", msgspec.to_builtins(hello))["heartbeat_seconds"])
+        answer = self._post("/hello", msgspec.to_builtins(hello))
+        if left_out := sorted(set(hello.kinds) - set(answer.get("kinds", hello.kinds))):
+            log.warning("this worker's key is not for %s", ", ".join(left_out))
+        self._boot_id = hello.boot_id
+        return float(answer["heartbeat_seconds"])
 
-    def claim(self, limit: int, wait_seconds: float = 0) -> list[Assignment]:
+    def claim(
+        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+    ) -> list[Assignment]:
         if self._interrupted.is_set():
             return []
-        asked = {"limit": limit, "wait_seconds": wait_seconds}
+        asked = {"limit": limit, "wait_seconds": wait_seconds, "request_id": request_id}
+        asked["boot_id"] = self._boot_id
         answer = self._post("/claim", asked, seconds=wait_seconds + ANSWER_SECONDS)
         return msgspec.convert(answer["jobs"], list[Assignment])
 
-    def heartbeat(self, claims: Sequence[Claim]) -> protocol.Pulse:
-        answer = self._post("/heartbeat", {"claims": [_name(claim) for claim in claims]})
+    def heartbeat(
+        self, claims: Sequence[Claim], roll: protocol.Roll | None = None
+    ) -> protocol.Pulse:
+        said: dict[str, Any] = {"claims": [_name(claim) for claim in claims]}
+        if roll is not None:
+            said["answered"] = list(roll.answered)
+            said["stalled"] = [_name(claim) for claim in roll.stalled]
+        answer = self._post("/heartbeat", said)
         beats = {id: msgspec.convert(beat, Beat) for id, beat in answer["claims"].items()}
         return protocol.Pulse(beats, answer["drain"])
 
@@ -148,6 +165,9 @@ class Remote:
             address = answer.headers["location"]
         ranged = {"Range": headers["Range"]}
         with _renamed(), self._plain.stream("GET", address, headers=ranged) as answer:
+            if answer.status_code == 403:
+                # It is good for no longer than the lease was when it was asked for.
+                raise errors.Unavailable("the storage's address is too old: ask for a new one")
             yield from _chunks(answer)
 
     def artifacts(self, claim: Claim) -> Sequence[Artifact]:

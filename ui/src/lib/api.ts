@@ -19,6 +19,7 @@ export type TranscriptRevision = Schemas["TranscriptRevision"];
 export type SpeechModel = Schemas["SpeechModel"];
 export type Profile = Schemas["Profile"];
 export type QueueStats = Schemas["QueueStats"];
+export type SecurityEntry = Schemas["SecurityEntry"];
 export type Session = Schemas["Session"];
 export type Token = Schemas["Token"];
 export type User = Schemas["User"];

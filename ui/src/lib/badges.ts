@@ -1,6 +1,6 @@
 /** What an item is doing, in words people understand. Pure. */
 import type { Job, Media } from "./api";
-import { percent, span, speed } from "./format";
+import { capital, percent, span, speed } from "./format";
 import { t } from "./texts";
 
 export interface Badge {
@@ -21,8 +21,9 @@ export function badges(media: Media): Badge[] {
 function picture(media: Media): Badge | undefined {
   const job = media.jobs.find((each) => MAKES_VERSION.includes(each.kind));
   if (job) return encoding(job);
-  if (media.status === "failed") return { text: t.badges.failed, tone: "bad", action: "retry-encode" };
-  return undefined;
+  if (media.status !== "failed") return undefined;
+  if (!media.can_retry) return { text: capital(media.error ?? t.badges.failed), tone: "bad" };
+  return { text: t.badges.failed, tone: "bad", action: "retry-encode" };
 }
 
 function encoding(job: Job): Badge {
@@ -47,6 +48,10 @@ function verb(job: Job): string {
 
 function speech(media: Media): Badge | undefined {
   const job = media.jobs.find((each) => each.kind === "transcribe");
+  if (media.transcript_status === "failed" && !media.can_retry_transcript) {
+    // What is wrong with a recording is said once.
+    return media.status === "failed" ? undefined : { text: t.badges.noTranscript(media.transcript_error ?? ""), tone: "bad" };
+  }
   if (media.transcript_status === "failed") {
     return { text: t.badges.retryTranscript, tone: "bad", action: "retry-transcript" };
   }

@@ -1,60 +1,59 @@
-/** Deleting with a moment to think better of it: nothing is sent until the moment is over. */
+/** Deleting puts things into the trash on the server at once; to undo is to restore them. So nothing
+is lost by a reload: what a message offers for a moment, the trash offers for weeks. */
 import { SvelteSet } from "svelte/reactivity";
-import { api, ok, Problem } from "./api";
+import { api, ok } from "./api";
+import { live } from "./live.svelte";
 import { t } from "./texts";
 import { toasts } from "./toasts.svelte";
 
-const MOMENT_MS = 8_000;
+const OFFERED_MS = 10_000;
+/** So many ids in one request, as the server takes them. */
+const AT_ONCE = 1_000;
+
+export type Action = "delete" | "restore" | "purge";
+
+/** Answers how many were changed; `ids` left out means everything in the trash. */
+export async function act(action: Action, ids?: string[]): Promise<number> {
+  let changed = 0;
+  const pages = ids ? Array.from({ length: Math.ceil(ids.length / AT_ONCE) }, (_, at) => ids.slice(at * AT_ONCE, (at + 1) * AT_ONCE)) : [undefined];
+  for (const page of pages) {
+    const filter = { everyone: false, ...(page ? { ids: page } : {}) };
+    const done = await ok(api.POST("/api/v1/media/actions", { body: { action, filter, dry_run: false } }));
+    changed += done.changed;
+  }
+  return changed;
+}
 
 class Deletions {
-  /** What is to be shown no more. */
+  /** What is to be shown no more, though the page may not have heard of it yet. */
   hidden = new SvelteSet<string>();
-  private waiting = new Map<string, ReturnType<typeof setTimeout>>();
 
   constructor() {
-    // A page that is closed has had its moment.
-    globalThis.addEventListener?.("pagehide", () => {
-      for (const id of this.waiting.keys()) {
-        void fetch(`/api/v1/media/${encodeURIComponent(id)}`, { method: "DELETE", keepalive: true });
-      }
-      this.waiting.clear();
-    });
+    // Somebody may have restored it elsewhere.
+    live.on(["media.updated"], (event) => event.media_id && this.hidden.delete(event.media_id));
   }
 
   /** `said` is told with the way back. */
-  start(ids: string[], said: string, undone: () => void = () => {}): void {
-    for (const id of ids) {
-      this.hidden.add(id);
-      this.waiting.set(id, setTimeout(() => void this.finish(id), MOMENT_MS));
-    }
-    toasts.show(said, {
-      ms: MOMENT_MS,
-      action: {
-        label: t.common.undo,
-        run: () => {
-          ids.forEach((id) => this.keep(id));
-          undone();
-        },
-      },
-    });
-  }
-
-  private keep(id: string): void {
-    clearTimeout(this.waiting.get(id));
-    this.waiting.delete(id);
-    this.hidden.delete(id);
-  }
-
-  private async finish(id: string): Promise<void> {
-    this.waiting.delete(id);
+  async start(ids: string[], said: string): Promise<void> {
+    for (const id of ids) this.hidden.add(id);
     try {
-      await ok(api.DELETE("/api/v1/media/{media_id}", { params: { path: { media_id: id } } }));
+      await act("delete", ids);
     } catch (error) {
-      // Somebody else was quicker.
-      if (error instanceof Problem && error.status === 404) return;
-      this.hidden.delete(id);
+      for (const id of ids) this.hidden.delete(id);
+      toasts.bad(error);
+      return;
+    }
+    toasts.show(said, { ms: OFFERED_MS, action: { label: t.common.undo, run: () => void this.undo(ids) } });
+  }
+
+  private async undo(ids: string[]): Promise<void> {
+    try {
+      const restored = await act("restore", ids);
+      if (restored < ids.length) toasts.show(t.trash.notAll(ids.length - restored));
+    } catch (error) {
       toasts.bad(error);
     }
+    for (const id of ids) this.hidden.delete(id);
   }
 }
 

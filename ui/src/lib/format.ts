@@ -10,6 +10,11 @@ export function clock(seconds: number): string {
   return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
 }
 
+/** "the file is empty" → "The file is empty" */
+export function capital(words: string): string {
+  return words && words[0]!.toUpperCase() + words.slice(1);
+}
+
 /** A length of time in words: "40 s", "3 min", "2 h 5 min", "4 d". */
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds || 0));

@@ -17,7 +17,9 @@ export function advanced(media: Media, event: LiveEvent): Media | undefined {
 }
 
 export function progressed(job: Job, event: LiveEvent): Job {
-  const facts = Object.fromEntries(JOB_FACTS.filter((name) => name in event).map((name) => [name, event[name]]));
+  // Speed and time left are those of this very report: what it does not say is unknown.
+  const pace = event.type.endsWith(".progress") ? { speed: null, eta_seconds: null } : {};
+  const facts = { ...pace, ...Object.fromEntries(JOB_FACTS.filter((name) => name in event).map((name) => [name, event[name]])) };
   return { ...job, ...facts, state: event.status ?? job.state, status: event.status ?? job.status } as Job;
 }
 
@@ -77,6 +79,7 @@ export class LiveMedia {
     try {
       this.item = await ok(api.GET("/api/v1/media/{media_id}", { params: { path: { media_id: this.id } } }));
       this.problem = "";
+      this.gone = false;
     } catch (error) {
       if (error instanceof Problem && error.status === 404) this.gone = true;
       else this.problem = error instanceof Error ? error.message : String(error);

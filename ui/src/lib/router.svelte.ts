@@ -2,6 +2,7 @@
 export const routes = {
   library: "/",
   watch: "/watch/:id",
+  trash: "/trash",
   queue: "/queue",
   job: "/queue/:id",
   workers: "/workers",

@@ -1,5 +1,5 @@
 /** The words of the settings. */
-import { health, models, profiles, server, users } from "./texts.server";
+import { health, models, profiles, security, server, users } from "./texts.server";
 
 const times = (count: number): string => (count === 1 ? "once" : `${count.toLocaleString()} times`);
 
@@ -16,6 +16,7 @@ export const settings = {
     profiles: "Profiles",
     models: "Speech models",
     users: "Users",
+    security: "Security log",
     health: "Storage and health",
     server: "Server settings",
   } as Record<string, string>,
@@ -112,6 +113,7 @@ export const settings = {
   profiles,
   models,
   users,
+  security,
   webhooks: {
     lead: "A webhook tells another service what happens here: a signed message for each event, repeated until it arrives.",
     add: "New webhook",

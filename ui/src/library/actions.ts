@@ -1,5 +1,6 @@
 /** What can be done with media from the library. */
 import { api, ok, once, type Media } from "../lib/api";
+import { confirm } from "../lib/confirm.svelte";
 import { deletions } from "../lib/deleting.svelte";
 import { t } from "../lib/texts";
 import { attempt, toasts } from "../lib/toasts.svelte";
@@ -42,11 +43,18 @@ export async function againForAll(ids: string[], what: Work, tell: (done: number
   if (problems.length) toasts.bad(problems[0]);
 }
 
-export function remove(items: Media[]): void {
+/** One goes at once, since it can be taken back; many only when somebody says so. Answers whether. */
+export async function remove(items: Media[]): Promise<boolean> {
   const [only] = items;
-  if (!only) return;
-  const said = items.length === 1 ? t.library.deletedOne(only.title) : t.library.deletedMany(items.length);
-  deletions.start(items.map((each) => each.id), said);
+  if (!only) return false;
+  const many = items.length;
+  if (many > 1) {
+    const question = { title: t.library.trashQuestion(many), text: t.library.trashMeans, yes: t.library.moveToTrash };
+    if (!(await confirm({ ...question, danger: true }))) return false;
+  }
+  const said = many === 1 ? t.library.deletedOne(only.title) : t.library.deletedMany(many);
+  void deletions.start(items.map((each) => each.id), said);
+  return true;
 }
 
 export async function rename(media: Media, title: string): Promise<void> {

@@ -58,17 +58,25 @@ function sound(player: PlayerState): Group {
 }
 
 function captions(player: PlayerState): Group {
-  const { language } = player.extras;
-  if (language === undefined) return group(t.player.captions, []);
+  const { texts, chosen } = player.extras;
+  if (!texts.length) return group(t.player.captions, []);
   const on = player.preferences.captions;
+  const shown = texts.map(({ file, language, name }) => ({
+    text: name && name !== language ? name : languageName(language) || t.player.on,
+    checked: on && file === chosen,
+    run: () => {
+      player.keep({ captions: true });
+      void player.extras.chooseTexts(file);
+    },
+  }));
   return group(t.player.captions, [
     { text: t.player.off, checked: !on, run: () => player.keep({ captions: false }) },
-    { text: languageName(language) || t.player.on, checked: on, run: () => player.keep({ captions: true }) },
+    ...shown,
   ]);
 }
 
 function captionSize(player: PlayerState): Group {
-  if (player.extras.language === undefined || !player.preferences.captions) return group(t.player.captionSize, []);
+  if (!player.extras.texts.length || !player.preferences.captions) return group(t.player.captionSize, []);
   const choices = SIZES.map((size) => ({
     text: t.player.sizes[size],
     checked: player.preferences.captionSize === size,

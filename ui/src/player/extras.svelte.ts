@@ -1,5 +1,5 @@
 /** What belongs to a version beside its stream: captions, chapters, small pictures, the waveform. */
-import { captionsLanguage } from "./manifest";
+import { textsOf, type Texts } from "./manifest";
 import { parseStoryboard, type Tile } from "./storyboard";
 import { parseVtt, type Cue } from "./vtt";
 
@@ -13,8 +13,9 @@ type Name = keyof Has;
 
 export class Extras {
   cues = $state.raw<Cue[]>([]);
-  /** Of the captions; undefined without any, "" when nobody knows it. */
-  language = $state<string>();
+  /** What there is to read along, and the file of the one that is shown. */
+  texts = $state.raw<Texts[]>([]);
+  chosen = $state<string>();
   tiles = $state.raw<Tile[]>([]);
   chapters = $state.raw<Cue[]>([]);
   peaks = $state.raw<number[]>([]);
@@ -34,21 +35,29 @@ export class Extras {
   private clear(base: string): void {
     this.base = base;
     this.read.clear();
-    Object.assign(this, { cues: [], language: undefined, tiles: [], chapters: [], peaks: [] });
+    Object.assign(this, { cues: [], texts: [], chosen: undefined, tiles: [], chapters: [], peaks: [] });
   }
 
   private async readCaptions(master: string): Promise<void> {
-    const language = captionsLanguage(master);
-    if (language === undefined) return this.withoutCaptions();
-    const found = await this.fetch("captions.vtt");
-    if (!found) return;
-    this.cues = parseVtt(found.text);
-    this.language = language;
+    const texts = textsOf(master);
+    const wanted = texts.find((each) => each.file === this.chosen) ?? texts[0];
+    if (!wanted) {
+      Object.assign(this, { cues: [], texts: [], chosen: undefined });
+      return;
+    }
+    if (await this.readTexts(wanted.file)) this.texts = texts;
   }
 
-  private withoutCaptions(): void {
-    this.cues = [];
-    this.language = undefined;
+  async chooseTexts(file: string): Promise<void> {
+    await this.readTexts(file);
+  }
+
+  private async readTexts(file: string): Promise<boolean> {
+    const found = await this.fetch(file);
+    if (!found) return false;
+    this.cues = parseVtt(found.text);
+    this.chosen = file;
+    return true;
   }
 
   private async readOnce(name: Name): Promise<void> {

@@ -6,11 +6,29 @@ export function streamsOf(text: string): string[] {
   return lines.filter((line, at) => line && !line.startsWith("#") && lines[at - 1]?.startsWith("#EXT-X-STREAM-INF:")).sort();
 }
 
-/** The language of the captions it lists: "" when nobody knows it, undefined without captions. */
-export function captionsLanguage(text: string): string | undefined {
-  const line = text.split(/\r?\n/).find((each) => each.startsWith("#EXT-X-MEDIA:") && each.includes("TYPE=SUBTITLES"));
-  return line === undefined ? undefined : (/LANGUAGE="([^"]*)"/.exec(line)?.[1] ?? "");
+/** Words to read along: what was said, or subtitles that came with the recording. */
+export interface Texts {
+  /** "" when nobody knows it. */
+  language: string;
+  name: string;
+  /** The WebVTT, seen from the playlist. */
+  file: string;
 }
+
+/** What was said comes first, then subtitles as they are listed. */
+export function textsOf(master: string): Texts[] {
+  const lines = master.split(/\r?\n/).filter((each) => each.startsWith("#EXT-X-MEDIA:") && each.includes("TYPE=SUBTITLES"));
+  const value = (line: string, name: string) => new RegExp(`[:,]${name}="([^"]*)"`).exec(line)?.[1] ?? "";
+  return lines
+    .map((line) => ({
+      language: value(line, "LANGUAGE"),
+      name: value(line, "NAME"),
+      file: value(line, "URI").replace(/^captions\.m3u8$/, CAPTIONS).replace(/\/playlist\.m3u8$/, `/${CAPTIONS}`),
+    }))
+    .sort((one, other) => Number(other.file === CAPTIONS) - Number(one.file === CAPTIONS));
+}
+
+const CAPTIONS = "captions.vtt";
 
 export function sameStreams(one: string, other: string): boolean {
   return streamsOf(one).join("\n") === streamsOf(other).join("\n");

@@ -49,6 +49,11 @@ export class Playback {
     };
   }
 
+  /** How long it is, as the page knows it before there is anything to play. */
+  expect(seconds: number): void {
+    if (!this.ready) this.duration = seconds;
+  }
+
   /** Before there is anything to play it is remembered. */
   seek(seconds: number, { play = false } = {}): void {
     const end = (this.ready && this.duration) || Infinity;

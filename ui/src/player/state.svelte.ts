@@ -146,6 +146,14 @@ export class PlayerState {
     if (!isOther) await this.extras.follow(found.url, found.text, source.has);
   }
 
+  /** What was played is gone: a newer version takes its place, if there is one. */
+  async replaceGone(): Promise<void> {
+    const { master, source } = this;
+    if (!master || !source) return;
+    const found = await this.read(source.src);
+    if (found && found.url !== master.url && !this.isClosed && this.master === master) await this.load();
+  }
+
   retry(): void {
     clearTimeout(this.retryTimer);
     if (this.unreachable || this.trouble === "gone") void this.load();

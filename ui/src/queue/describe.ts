@@ -23,7 +23,6 @@ export const toneOf = (state: string): Tone => TONES[state] ?? "plain";
 export const outcomeTone = (outcome: string): Tone => OUTCOME_TONES[outcome] ?? "plain";
 export const kindOf = (kind: string): string => t.kinds[kind] ?? kind;
 export const isLive = (job: Job): boolean => ["blocked", "queued", "processing"].includes(job.state);
-export const isRetryable = (job: Job): boolean => job.state === "failed" || job.state === "canceled";
 
 export function stateOf(job: Job): string {
   if (job.state === "processing" && job.cancel_requested_at) return t.queue.canceling;

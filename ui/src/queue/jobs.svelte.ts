@@ -5,7 +5,7 @@ import { progressed } from "../lib/media.svelte";
 import { toasts } from "../lib/toasts.svelte";
 import { kindOfEvent, leftOut, toList, type Filters } from "./filters";
 import { Paced } from "./paced";
-import { appended, merged, replaced, type Page } from "./rows";
+import { appended, merged, replaced, runningFirst, type Page } from "./rows";
 
 const PAGE = 50;
 const LARGE_PAGE = 200;
@@ -99,12 +99,14 @@ export class JobList {
   }
 
   private async read(limit: number, cursor?: string | null): Promise<{ items: Job[]; next: string | null }> {
-    const query = { ...toList(this.filters), limit, ...(cursor ? { cursor } : {}) };
+    const order = this.filters.state ? "newest" : "running";
+    const query = { ...toList(this.filters), order, limit, ...(cursor ? { cursor } : {}) } as const;
     const page = await ok(api.GET("/api/v1/jobs", { params: { query } }));
     return { items: page.items, next: page.next_cursor ?? null };
   }
 
   private hear(event: LiveEvent): void {
+    if (event.type.startsWith("media.")) return this.hearOfMedia(event.media_id);
     const id = event.job_id;
     if (!id || event.type.endsWith(".passage")) return;
     const at = this.rows.findIndex((job) => job.id === id);
@@ -113,6 +115,13 @@ export class JobList {
     if (at < 0 && leftOut(this.filters).includes(kindOfEvent(event.type, true))) return;
     this.changed.add(id);
     this.paced.ask();
+  }
+
+  /** Its title may have changed. */
+  private hearOfMedia(id: string | undefined): void {
+    const own = this.rows.filter((job) => job.media_id === id);
+    own.forEach((job) => this.changed.add(job.id));
+    if (own.length) this.paced.ask();
   }
 
   private async catchUp(): Promise<void> {
@@ -127,6 +136,7 @@ export class JobList {
       const behind = ids.filter((id) => !seen.has(id) && this.rows.some((job) => job.id === id));
       if (behind.length > ONE_BY_ONE) return this.reload();
       await Promise.all(behind.map((id) => this.readOne(id)));
+      if (!this.filters.state && !this.isReading()) this.rows = runningFirst(this.rows);
     } catch (error) {
       this.problem = sentenceOf(error);
     }

@@ -1,5 +1,6 @@
 /** A list that others change while somebody reads it. Pure. */
 import type { Job, QueueStats } from "../lib/api";
+import { isMoving } from "./describe";
 import { HOUSEKEEPING, type Filters } from "./filters";
 
 /** The first page as the server has it now. `complete`: there is no page after it. */
@@ -25,8 +26,14 @@ export function merged(rows: Job[], page: Page, isReading: boolean): Merged {
     };
   }
   const last = page.items.at(-1)?.id;
-  const older = page.complete || last === undefined ? [] : rows.filter((job) => job.id < last);
+  const older = page.complete || last === undefined ? [] : rows.filter((job) => job.id < last && !fresh.has(job.id));
   return { rows: [...page.items, ...older], held: [] };
+}
+
+/** Those that run, then the others; newest first, as the server lists them. */
+export function runningFirst(rows: Job[]): Job[] {
+  const rank = (job: Job) => (isMoving(job) ? 0 : 1);
+  return rows.toSorted((one, other) => rank(one) - rank(other) || (one.id < other.id ? 1 : -1));
 }
 
 /** A later page behind what is shown; what moved from one to the other is there once. */

@@ -31,7 +31,8 @@ export function isWell(checks: readonly Check[]): boolean {
 }
 
 function server({ ready }: Answers): Check {
-  const { accepting, leaving, leavingTodo } = t.settings.health;
+  const { accepting, leaving, leavingTodo, unswept, unsweptTodo } = t.settings.health;
+  if (!ready.sweep || !ready.events) return { id: "server", tone: "bad", text: unswept, todo: unsweptTodo };
   return ready.accepting
     ? { id: "server", tone: "good", text: accepting }
     : { id: "server", tone: "wait", text: leaving, todo: leavingTodo };

@@ -21,6 +21,8 @@ export interface Draft {
   segment_seconds: number | null;
   audio_bitrate: number | null;
   original: boolean;
+  original_bitrate: number | null;
+  keep_original: boolean;
   encoder: string;
   divide_after: number | null;
   span_seconds: number | null;
@@ -55,6 +57,8 @@ export function draftOf(profile: Profile, name = profile.name): Draft {
     segment_seconds: profile.segment_seconds,
     audio_bitrate: profile.audio_bitrate,
     original: profile.original,
+    original_bitrate: profile.original_bitrate,
+    keep_original: profile.keep_original,
     encoder: profile.encoder,
     divide_after: profile.divide_after,
     span_seconds: profile.span_seconds,

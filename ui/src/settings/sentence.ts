@@ -1,11 +1,12 @@
 /** What the server says, as a sentence for people. Pure. */
 import { Problem, sentenceOf, type FieldError } from "../lib/api";
+import { capital } from "../lib/format";
 
 /** "must be a word" → "Must be a word." */
 export function sentence(words: string): string {
   const said = words.trim().replace(/^Input should be /, "Must be ");
   if (!said) return "";
-  const whole = said[0]!.toUpperCase() + said.slice(1);
+  const whole = capital(said);
   return /[.!?…:]$/.test(whole) ? whole : `${whole}.`;
 }
 

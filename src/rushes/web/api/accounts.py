@@ -9,12 +9,13 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field, SecretStr
 
 from rushes import errors
-from rushes.accounts import access, account, store
+from rushes.accounts import access, account, security_log, store
 from rushes.accounts.account import Principal, Role, Scope
+from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
 from rushes.jobs import read_store
 from rushes.media import store as media_store
-from rushes.web import auth, models, views
+from rushes.web import auth, holding, models, views
 from rushes.web.models import Body
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
@@ -75,14 +76,18 @@ class Link(BaseModel):
 
 
 @router.post(
-    "/session", status_code=201, dependencies=[auth.Public], responses=documented(403, 429)
+    "/session", status_code=201, dependencies=[auth.Public], responses=documented(403, 429, 503)
 )
-def sign_in(body: SignIn, request: Request, response: Response, site: Here) -> Me:
+async def sign_in(body: SignIn, request: Request, response: Response, site: Here) -> Me:
     """By name and password; sets the session cookie."""
     auth.refuse_foreign(site, request)
     password = body.password.get_secret_value()
-    user_id = access.sign_in(site.db, body.name, password, auth.address_of(request))
-    return _open(site, request, response, user_id)
+
+    def enter() -> Me:
+        user_id = access.sign_in(site.db, body.name, password, auth.address_of(request))
+        return _open(site, request, response, user_id, Action.SIGNED_IN)
+
+    return await holding.at_the_door(site, request, enter)
 
 
 @router.post(
@@ -92,8 +97,12 @@ def sign_in_by_link(body: LinkSignIn, request: Request, response: Response, site
     """By the secret of a one-time link."""
     auth.refuse_foreign(site, request)
     token = body.token.get_secret_value()
-    user_id = site.db.run(lambda tx: access.use_link(tx, token))
-    return _open(site, request, response, user_id)
+    try:
+        user_id = site.db.run(lambda tx: access.use_link(tx, token))
+    except errors.Unauthorized:
+        security_log.record_seldom(site.db, Action.SIGN_IN_FAILED, "link")
+        raise
+    return _open(site, request, response, user_id, Action.SIGNED_IN_BY_LINK)
 
 
 @router.get("/session")
@@ -105,7 +114,8 @@ def me(who: auth.User, site: Here) -> Me:
 def sign_out(who: auth.User, site: Here, response: Response) -> None:
     if who.session_id is not None:
         only = who.session_id
-        site.db.run(lambda tx: store.end_sessions(tx, who.user_id, only=only))
+        site.db.run(lambda tx: access.sign_out(tx, who.user_id, only))
+        holding.cut_ended(site, who.user_id)
     response.delete_cookie(auth.COOKIE, path="/")
 
 
@@ -119,15 +129,19 @@ def sessions(who: auth.User, site: Here) -> models.Page[models.Session]:
 
 @router.delete("/sessions/{session_id}", status_code=204)
 def end_session(session_id: UserId, who: auth.User, site: Here) -> None:
-    if not site.db.run(lambda tx: store.end_sessions(tx, who.user_id, only=session_id)):
-        raise errors.NotFound("no such session")
+    site.db.run(lambda tx: access.end_session(tx, who.user_id, session_id))
+    holding.cut_ended(site, who.user_id)
 
 
-@router.put("/session/password", status_code=204, responses=documented(429))
-def set_password(body: Password, request: Request, who: auth.User, site: Here) -> None:
+@router.put("/session/password", status_code=204, responses=documented(429, 503))
+async def set_password(body: Password, request: Request, who: auth.User, site: Here) -> None:
     """Ends all other sessions. The old password is asked for if there is one."""
     if who.token_id is not None:
         raise errors.Denied("a token cannot change the password: sign in")
+    await holding.at_the_door(site, request, lambda: _set_password(body, request, who, site))
+
+
+def _set_password(body: Password, request: Request, who: Principal, site: Site) -> None:
     with site.db.read() as tx:
         user = store.get_user(tx, who.user_id)
     if user is not None and user.has_password:
@@ -136,6 +150,7 @@ def set_password(body: Password, request: Request, who: auth.User, site: Here) -
     hash = access.hash_password(body.password.get_secret_value())
     keep = who.session_id or ""
     site.db.run(lambda tx: access.set_password(tx, who.user_id, hash, besides=keep))
+    holding.cut_ended(site, who.user_id)
 
 
 # Tokens
@@ -148,7 +163,7 @@ def tokens(who: auth.User, site: Here) -> models.Page[models.Token]:
     return models.Page(items=[_token(row) for row in rows])
 
 
-@router.post("/tokens", status_code=201)
+@router.post("/tokens", status_code=201, responses=documented(429))
 def make_token(body: TokenRequest, who: auth.User, site: Here) -> models.NewToken:
     """For scripts. A token cannot make one that may do more than itself."""
     if not all(who.may(scope) for scope in body.scopes):
@@ -160,7 +175,10 @@ def make_token(body: TokenRequest, who: auth.User, site: Here) -> models.NewToke
         if user is None:
             raise errors.NotFound("no such user")
         scopes = [str(scope) for scope in body.scopes]
-        token_id, made = access.make_token(tx, user, body.name, scopes, body.expires_seconds)
+        most = site.settings.user_tokens
+        token_id, made = access.make_token(
+            tx, user, body.name, scopes, body.expires_seconds, most=most
+        )
         row = next(row for row in store.tokens_of(tx, user.id) if row["id"] == token_id)
         return models.NewToken(**_token(row).model_dump(), token=made.text)
 
@@ -177,8 +195,8 @@ def _refuse_outliving(tx: Tx, who: Principal, seconds: float | None) -> None:
 @router.delete("/tokens/{token_id}", status_code=204)
 def revoke_token(token_id: UserId, who: auth.User, site: Here) -> None:
     """It stops working at once."""
-    if not site.db.run(lambda tx: store.revoke_token(tx, token_id, who.user_id)):
-        raise errors.NotFound("no such token")
+    site.db.run(lambda tx: access.revoke_token(tx, token_id, who.user_id))
+    holding.cut_ended(site, who.user_id)
 
 
 # Users
@@ -190,17 +208,23 @@ def users(who: auth.Admin, site: Here) -> models.Page[models.User]:
         return models.Page(items=[views.user(each) for each in store.all_users(tx)])
 
 
-@router.post("/users", status_code=201, responses=documented(403, 409))
-def add_user(body: UserRequest, who: auth.Admin, site: Here) -> models.NewUser:
+@router.post("/users", status_code=201, responses=documented(403, 409, 429, 503))
+async def add_user(
+    body: UserRequest, request: Request, who: auth.Admin, site: Here
+) -> models.NewUser:
     """With a password, or with the one-time link in the answer."""
     account.tidy_name(body.name)
+    return await holding.at_the_door(site, request, lambda: _add_user(body, site))
+
+
+def _add_user(body: UserRequest, site: Site) -> models.NewUser:
     hash = access.hash_password(body.password.get_secret_value()) if body.password else None
 
     def add(tx: Tx) -> models.NewUser:
         user = access.add_user(tx, body.name, body.role, hash)
         if body.quota_bytes is not None:
             user = access.change_user(tx, user.id, quota_bytes=body.quota_bytes)
-        link = _link(site, access.make_link(tx, user.id))
+        link = _link(site, access.make_link(tx, user.id)) if hash is None else None
         return models.NewUser(**views.user(user).model_dump(), signin_url=link)
 
     return site.db.run(add)
@@ -217,7 +241,9 @@ def change_user(user_id: UserId, body: UserChange, who: auth.Admin, site: Here) 
             user = access.set_disabled(tx, user_id, body.disabled)
         return views.user(user)
 
-    return site.db.run(change)
+    changed = site.db.run(change)
+    holding.cut_ended(site, user_id)
+    return changed
 
 
 @router.post("/users/{user_id}/link", status_code=201, responses=documented(403))
@@ -232,15 +258,17 @@ def make_link(user_id: UserId, who: auth.Admin, site: Here) -> Link:
     return site.db.run(make)
 
 
-def open_session(site: Site, request: Request, response: Response, user_id: str) -> None:
+def open_session(
+    site: Site, request: Request, response: Response, user_id: str, how: Action
+) -> None:
     label = request.headers.get("user-agent", "")
     lasts_ms = int(site.settings.session_duration * 1000)
-    cookie = site.db.run(lambda tx: access.open_session(tx, user_id, label, lasts_ms))
+    cookie = site.db.run(lambda tx: access.open_session(tx, user_id, label, lasts_ms, how))
     auth.set_cookie(site, response, cookie)
 
 
-def _open(site: Site, request: Request, response: Response, user_id: str) -> Me:
-    open_session(site, request, response, user_id)
+def _open(site: Site, request: Request, response: Response, user_id: str, how: Action) -> Me:
+    open_session(site, request, response, user_id, how)
     with site.db.read() as tx:
         user = store.get_user(tx, user_id)
     assert user is not None

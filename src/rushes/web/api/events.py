@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated
 
@@ -10,8 +11,10 @@ from fastapi.responses import StreamingResponse
 
 from rushes import errors
 from rushes.accounts.account import Principal
-from rushes.live import Filter
-from rushes.web import auth, sse
+from rushes.limits import What
+from rushes.live import Filter, Subscription
+from rushes.web import auth, holding, sse
+from rushes.web.holding import HeldStream
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -23,7 +26,8 @@ Ref = Annotated[str | None, Query(max_length=100)]
 @router.get(
     "/events",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses=documented(429)
+    | {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(
     request: Request,
@@ -47,16 +51,28 @@ async def events(
         job_id=job_id,
         types=_words(types),
     )
+    hold = site.holds.enter(holding.hold(What.STREAMS, who))
     subscription = site.relay.subscribe(sse.since(last_event_id or since), want)
-    body = sse.stream(subscription, still_allowed=_recheck(site, request, who))
-    return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+    loop = asyncio.get_running_loop()
+    hold.end = lambda: _end(loop, subscription)
+
+    def leave() -> None:
+        subscription.close()
+        site.holds.leave(hold)
+
+    body = sse.stream(subscription, still_allowed=recheck(site, request, who))
+    return HeldStream(body, leave, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+
+
+def _end(loop: asyncio.AbstractEventLoop, subscription: Subscription) -> None:
+    loop.call_soon_threadsafe(subscription.end)
 
 
 def _words(types: str | None) -> frozenset[str]:
     return frozenset(filter(None, (each.strip() for each in (types or "").split(","))))
 
 
-def _recheck(site: Site, request: Request, who: Principal) -> Callable[[], bool]:
+def recheck(site: Site, request: Request, who: Principal) -> Callable[[], bool]:
     """A stream ends soon after its session or token does."""
     bearer = request.headers.get("authorization", "")
     key = bearer.partition(" ")[2] or request.headers.get("x-api-key")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -17,8 +18,10 @@ from rushes.jobs import log_store, read_store
 from rushes.jobs import store as job_store
 from rushes.jobs.job import LIVE, TERMINAL, State
 from rushes.jobs.read_store import Filter
+from rushes.limits import Hold, What, refuse_beyond
 from rushes.media import orders
-from rushes.web import auth, idempotency, models, views
+from rushes.web import auth, holding, idempotency, models, views
+from rushes.web.holding import HeldStream, RoomForJobs
 from rushes.web.models import Body, Cursor, Limit
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
@@ -101,6 +104,10 @@ def list_jobs(
         str | None,
         Query(max_length=200, description="Part of the id, title, error or worker's name."),
     ] = None,
+    order: Annotated[
+        Literal["newest", "running"],
+        Query(description="`running`: those that run come before all others."),
+    ] = "newest",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> models.Page[models.Job]:
@@ -116,15 +123,15 @@ def list_jobs(
         q=q,
     )
     with site.db.read() as tx:
-        found = read_store.list_jobs(tx, wanted, before=cursor, limit=limit + 1)
-    page = [views.job(each) for each in found[:limit]]
-    return models.Page(items=page, next_cursor=page[-1].id if len(found) > limit else None)
+        read = _running_first if order == "running" else _newest_first
+        found, next_cursor = read(tx, wanted, cursor, limit)
+        return models.Page(items=views.job_page(tx, found), next_cursor=next_cursor)
 
 
 @router.get("/jobs/{job_id}")
 def get(job_id: JobId, who: auth.User, site: Here) -> models.Job:
     with site.db.read() as tx:
-        return views.job(found(tx, job_id, who.sees))
+        return views.job(tx, found(tx, job_id, who.sees))
 
 
 @router.get("/jobs/{job_id}/why")
@@ -146,7 +153,7 @@ def executions(job_id: JobId, who: auth.User, site: Here) -> models.Page[models.
     return models.Page(items=[views.execution(row) for row in rows])
 
 
-@router.get("/jobs/{job_id}/logs", response_class=PlainTextResponse)
+@router.get("/jobs/{job_id}/logs", response_class=PlainTextResponse, responses=documented(429))
 async def logs(
     request: Request,
     job_id: JobId,
@@ -161,8 +168,13 @@ async def logs(
             found(tx, job_id, who.sees)
 
     await asyncio.to_thread(check)
-    return StreamingResponse(
-        _lines(site, job_id, request if follow else None), media_type="text/plain; charset=utf-8"
+    kind = "text/plain; charset=utf-8"
+    if not follow:
+        return StreamingResponse(_lines(site, job_id), media_type=kind)
+    hold = site.holds.enter(holding.hold(What.LOGS, who))
+    following = Following(request, hold)
+    return HeldStream(
+        _lines(site, job_id, following), lambda: site.holds.leave(hold), media_type=kind
     )
 
 
@@ -173,23 +185,28 @@ def cancel(job_id: JobId, who: auth.User, site: Here) -> models.Job:
     def stop(tx: Tx) -> models.Job:
         found(tx, job_id, who.sees)
         site.queue.cancel(tx, job_id)
-        return views.job(found(tx, job_id, who.sees))
+        return views.job(tx, found(tx, job_id, who.sees))
 
     return site.db.run(stop)
 
 
-@router.post("/jobs/{job_id}/retry", status_code=202, responses=documented(409))
+@router.post(
+    "/jobs/{job_id}/retry",
+    status_code=202,
+    responses=documented(409, 429),
+    dependencies=[RoomForJobs],
+)
 def retry(job_id: JobId, who: auth.User, site: Here, once: idempotency.Once) -> models.Job:
     """A new job takes the ended one's place; twice is the same as once."""
 
     def again(tx: Tx) -> models.Job:
         found(tx, job_id, who.sees)
-        return views.job(found(tx, orders.retry(tx, site.queue, job_id), who.sees))
+        return views.job(tx, found(tx, orders.retry(tx, site.queue, job_id), who.sees))
 
     return once.run(site, who, None, models.Job, again)
 
 
-@router.post("/jobs/actions", responses=documented(409))
+@router.post("/jobs/actions", responses=documented(409, 429))
 def act(body: Action, who: auth.User, site: Here, once: idempotency.Once) -> ActionDone:
     """Cancel or retry all jobs that a filter finds, up to 10,000 at a time."""
     # Leaving it out of account would change jobs that nobody meant.
@@ -200,6 +217,11 @@ def act(body: Action, who: auth.User, site: Here, once: idempotency.Once) -> Act
 
     def change(tx: Tx) -> ActionDone:
         ids = read_store.matching(tx, wanted, states, BULK_LIMIT)
+        if body.action == "retry" and site.settings.user_jobs:
+            most = site.settings.user_jobs
+            refuse_beyond(
+                read_store.waiting_of(tx, who.user_id, most) + len(ids), most, "jobs waiting"
+            )
         if body.dry_run:
             return ActionDone(matched=len(ids), changed=0, dry_run=True, ids=[])
         if body.action == "cancel":
@@ -257,6 +279,33 @@ def resume(body: QueueName, who: auth.Admin, site: Here) -> Paused:
     return site.db.run(go_on)
 
 
+def _newest_first(
+    tx: Tx, wanted: Filter, cursor: str | None, limit: int, running: bool | None = None
+) -> tuple[list[jobs.Job], str | None]:
+    found = read_store.list_jobs(tx, wanted, before=cursor, limit=limit + 1, running=running)
+    return found[:limit], found[limit - 1].id if len(found) > limit else None
+
+
+# In the place of `job_` in the cursor of a page that ends among the running jobs.
+AMONG_RUNNING = "running_"
+JOB = "job_"
+
+
+def _running_first(
+    tx: Tx, wanted: Filter, cursor: str | None, limit: int
+) -> tuple[list[jobs.Job], str | None]:
+    """A cursor without a mark is of the others, which come behind."""
+    found: list[jobs.Job] = []
+    if cursor is None or cursor.startswith(AMONG_RUNNING):
+        before = cursor.replace(AMONG_RUNNING, JOB) if cursor else None
+        found, _ = _newest_first(tx, wanted, before, limit, running=True)
+        if len(found) == limit:
+            return found, found[-1].id.replace(JOB, AMONG_RUNNING)
+        cursor = None
+    others, next_cursor = _newest_first(tx, wanted, cursor, limit - len(found), running=False)
+    return found + others, next_cursor
+
+
 def _words(text: str | None) -> list[str]:
     return [each.strip() for each in (text or "").split(",") if each.strip()]
 
@@ -268,8 +317,19 @@ def found(tx: Tx, job_id: str, user_id: str | None) -> jobs.Job:
     return job
 
 
-async def _lines(site: Site, job_id: str, following: Request | None) -> AsyncIterator[str]:
-    """Page by page; with a request to follow, until the job has ended or the reader has left."""
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Somebody who reads on while a job runs."""
+
+    request: Request
+    hold: Hold
+
+    async def has_left(self) -> bool:
+        return self.hold.is_cut or await self.request.is_disconnected()
+
+
+async def _lines(site: Site, job_id: str, following: Following | None = None) -> AsyncIterator[str]:
+    """Page by page; for somebody who follows, until the job has ended or the reader has left."""
     after = 0
     while True:
         page, ended = await asyncio.to_thread(_log_page, site, job_id, after)
@@ -280,7 +340,7 @@ async def _lines(site: Site, job_id: str, following: Request | None) -> AsyncIte
             continue
         if following is None or ended or site.stopping.is_set():
             return
-        if await following.is_disconnected():
+        if await following.has_left():
             return
         await asyncio.sleep(FOLLOW_SECONDS)
 

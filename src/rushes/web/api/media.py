@@ -8,24 +8,29 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
+from rushes.accounts import security_log
 from rushes.accounts.account import Principal
+from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
-from rushes.media import library, list_store, media, orders
+from rushes.media import library, list_store, media, orders, trash
 from rushes.media import store as media_store
 from rushes.media.edit import Corner, Overlay, Point, Sound
 from rushes.media.list_store import Wanted
 from rushes.media.media import Media, Sort, Status, TranscriptStatus
 from rushes.web import auth, idempotency, models, places, views
 from rushes.web.api import jobs as job_api
+from rushes.web.holding import RoomForJobs
 from rushes.web.models import Body, Limit
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
 router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 404, 422))
 
+BUSY = documented(409, 429)
 MediaId = Annotated[str, Path(max_length=100, description="Such as med_0198a3….")]
 
 
+Everyone = Annotated[bool, Query(description="For admins: also what is in the trash of others.")]
 Seconds = Annotated[float, Field(ge=0, le=10**7, allow_inf_nan=False)]
 
 
@@ -96,11 +101,13 @@ def list_media(
     ] = None,
     q: Annotated[str | None, Query(max_length=200, description="Part of the title.")] = None,
     sort: Annotated[Sort, Query(description="By title: from A to Z.")] = Sort.NEWEST,
+    everyone: Everyone = False,
     cursor: places.Cursor = None,
     limit: Limit = 50,
 ) -> models.Page[models.Media]:
-    """A page at a time."""
-    wanted = Wanted(user_id=who.sees, status=status, transcript=transcript, kind=kind, q=q)
+    """A page at a time. `trashed` are your own that can still be restored."""
+    owner = who.user_id if status is Status.TRASHED and not everyone else who.sees
+    wanted = Wanted(user_id=owner, status=status, transcript=transcript, kind=kind, q=q)
     after = places.decode(cursor, sort) if cursor else None
     with site.db.read() as tx:
         found = list_store.list_media(tx, wanted, sort=sort, after=after, limit=limit + 1)
@@ -134,13 +141,23 @@ def change(media_id: MediaId, body: Change, who: auth.User, site: Here) -> model
     return site.db.run(rename)
 
 
-@router.delete("/{media_id}", status_code=204)
-def delete(media_id: MediaId, who: auth.User, site: Here) -> None:
-    """Gone for everybody at once, with its work; the bytes follow after a grace."""
+@router.delete("/{media_id}", status_code=204, responses=documented(409))
+def delete(
+    media_id: MediaId,
+    who: auth.User,
+    site: Here,
+    permanently: Annotated[
+        bool, Query(description="For good; only what is in the trash already.")
+    ] = False,
+) -> None:
+    """Into the trash: unseen by everybody at once, its work is canceled and its share link dead.
+    It can be restored until `RUSHES_TRASH_PERIOD` is over; then its bytes are removed."""
 
     def remove(tx: Tx) -> None:
-        item = library.found(tx, media_id, who.sees)
-        library.delete(tx, site.queue, item.id)
+        if permanently:
+            trash.purge(tx, media_id, who.sees)
+        else:
+            library.delete(tx, site.queue, library.found(tx, media_id, who.sees).id)
 
     site.db.run(remove)
 
@@ -151,7 +168,9 @@ def share(media_id: MediaId, who: auth.User, site: Here) -> Shared:
 
     def start(tx: Tx) -> Shared:
         item = library.found(tx, media_id, who.sees)
-        library.share(tx, item)
+        if item.share_token is None:
+            library.share(tx, item)
+            security_log.record(tx, Action.SHARE_MADE, item.id)
         item = library.found(tx, media_id, who.sees)
         return Shared(share_url=views.share_url(site, item))
 
@@ -161,10 +180,17 @@ def share(media_id: MediaId, who: auth.User, site: Here) -> Shared:
 @router.delete("/{media_id}/share", status_code=204)
 def unshare(media_id: MediaId, who: auth.User, site: Here) -> None:
     """The link stops working at once."""
-    site.db.run(lambda tx: library.unshare(tx, library.found(tx, media_id, who.sees)))
+
+    def end(tx: Tx) -> None:
+        item = library.found(tx, media_id, who.sees)
+        if item.share_token is not None:
+            library.unshare(tx, item)
+            security_log.record(tx, Action.SHARE_REMOVED, item.id)
+
+    site.db.run(end)
 
 
-@router.post("/{media_id}/retranscode", status_code=202, responses=documented(409))
+@router.post("/{media_id}/retranscode", status_code=202, responses=BUSY, dependencies=[RoomForJobs])
 def retranscode(
     media_id: MediaId, body: Retranscode, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
@@ -179,7 +205,7 @@ def retranscode(
     )
 
 
-@router.post("/{media_id}/trim", status_code=202, responses=documented(409))
+@router.post("/{media_id}/trim", status_code=202, responses=BUSY, dependencies=[RoomForJobs])
 def trim(
     media_id: MediaId, body: Trim, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
@@ -193,7 +219,7 @@ def trim(
     return start(media_id, body, who, site, once, cut)
 
 
-@router.post("/{media_id}/composite", status_code=202, responses=documented(409))
+@router.post("/{media_id}/composite", status_code=202, responses=BUSY, dependencies=[RoomForJobs])
 def composite(
     media_id: MediaId, body: Composite, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
@@ -213,7 +239,9 @@ def composite(
     return start(media_id, body, who, site, once, lay_over)
 
 
-@router.post("/{media_id}/retranscribe", status_code=202, responses=documented(409))
+@router.post(
+    "/{media_id}/retranscribe", status_code=202, responses=BUSY, dependencies=[RoomForJobs]
+)
 def retranscribe(
     media_id: MediaId, body: Retranscribe, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
@@ -240,6 +268,6 @@ def start(
 
     def enqueue(tx: Tx) -> models.Job:
         job_id = order(tx, library.found(tx, media_id, who.sees))
-        return views.job(job_api.found(tx, job_id, who.sees))
+        return views.job(tx, job_api.found(tx, job_id, who.sees))
 
     return once.run(site, who, body, models.Job, enqueue)

@@ -31,6 +31,15 @@ class ProfileSettings(Body):
     segment_seconds: float | None = Field(None, ge=1, le=20)
     audio_bitrate: int | None = Field(None, ge=32, le=512, description="In kbit/s.")
     original: bool | None = Field(None, description="Show at once what browsers play already.")
+    original_bitrate: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000,
+        description="In kbit/s; what needs more is not listed afterwards. The ladder decides else.",
+    )
+    keep_original: bool | None = Field(
+        None, description="Whether its files stay when it is not listed."
+    )
     encoder: str | None = Field(None, description="auto, software, or the hardware's.")
     divide_after: float | None = Field(
         None, ge=1, le=1e9, description="Longer videos are encoded in spans; in seconds."

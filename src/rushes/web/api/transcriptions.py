@@ -19,6 +19,7 @@ from rushes.web import auth, idempotency, models, upload_docs, uploads, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import media as media_api
 from rushes.web.api.jobs import JobId
+from rushes.web.holding import RoomForJobs
 from rushes.web.models import Cursor, Limit
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
@@ -34,7 +35,7 @@ class TranscriptionRequest(media_api.Retranscribe):
     media_id: str = Field(max_length=100)
 
 
-@router.post("", status_code=202, responses=documented(503))
+@router.post("", status_code=202, responses=documented(429, 503), dependencies=[RoomForJobs])
 def create(
     body: TranscriptionRequest, who: auth.User, site: Here, once: idempotency.Once
 ) -> models.Job:
@@ -51,8 +52,9 @@ def create(
     "/transcriptions/submit",
     status_code=202,
     response_model=models.Job,
-    responses=documented(401, 403, 413, 415, 422, 503, 507),
+    responses=documented(401, 403, 413, 415, 422, 429, 503, 507),
     openapi_extra=upload_docs.FORM,
+    dependencies=[RoomForJobs],
 )
 async def submit(request: Request, who: auth.User, site: Here, once: idempotency.Once) -> Response:
     """Upload a file in one piece and transcribe it."""
@@ -62,7 +64,7 @@ async def submit(request: Request, who: auth.User, site: Here, once: idempotency
         speech = [job for job in found if job.kind == pipeline.TRANSCRIBE]
         if not speech:
             raise errors.BadField("transcribe", "must not be false here")
-        return views.job(speech[0])
+        return views.job(tx, speech[0])
 
     answer = await uploads.receive_form(request, who, site, once, models.Job, start)
     return Response(answer.model_dump_json(), status_code=202, media_type="application/json")
@@ -114,7 +116,12 @@ def cancel(job_id: JobId, who: auth.User, site: Here) -> models.Job:
     return job_api.cancel(job_id, who, site)
 
 
-@router.post("/{job_id}/retry", status_code=202, responses=documented(409))
+@router.post(
+    "/{job_id}/retry",
+    status_code=202,
+    responses=documented(409, 429),
+    dependencies=[RoomForJobs],
+)
 def retry(job_id: JobId, who: auth.User, site: Here, once: idempotency.Once) -> models.Job:
     _check(site, job_id, who)
     return job_api.retry(job_id, who, site, once)
@@ -126,7 +133,7 @@ def executions(job_id: JobId, who: auth.User, site: Here) -> models.Page[models.
     return job_api.executions(job_id, who, site)
 
 
-@router.get("/{job_id}/logs", response_class=PlainTextResponse)
+@router.get("/{job_id}/logs", response_class=PlainTextResponse, responses=documented(429))
 async def logs(
     request: Request,
     job_id: JobId,

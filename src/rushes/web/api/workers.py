@@ -19,6 +19,7 @@ from rushes.web import auth, models, views
 from rushes.web.models import Body
 from rushes.web.problems import documented
 from rushes.web.site import Here
+from rushes.web.worker_models import GRANTED, Words
 
 router = APIRouter(prefix="/workers", tags=["workers"], responses=documented(401, 403, 404, 422))
 
@@ -27,6 +28,13 @@ WorkerId = Annotated[str, Path(max_length=100)]
 
 class InviteRequest(Body):
     name: str = Field("", max_length=100, description="The worker's name; its host's if empty.")
+    kinds: Words | None = Field(None, description=GRANTED)
+
+
+class KeyRequest(Body):
+    kinds: Words | None = Field(
+        None, description="What it is for; those of the worker's newest key, if it is not said."
+    )
 
 
 class WorkerKey(BaseModel):
@@ -65,10 +73,12 @@ def get(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
 @router.post("/invite", status_code=201)
 def invite(body: InviteRequest, who: auth.Admin, site: Here) -> models.Invite:
     """A code that lets one worker join, within a day."""
-    row, code = site.db.run(lambda tx: access.invite(tx, body.name, who.user_id))
+    grant = access.grant_of(body.kinds)
+    row, code = site.db.run(lambda tx: access.invite(tx, body.name, grant, who.user_id))
     return models.Invite(
         id=row["id"],
         name=row["name"],
+        kinds=None if grant.kinds is None else list(grant.kinds),
         code=code,
         command=f"rushes worker --server {site.base_url} --join {code}",
         expires_at=clock.rfc3339(row["expires_at"]),
@@ -93,12 +103,15 @@ def drain(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
 
 
 @router.post("/{worker_id}/keys", status_code=201)
-def add_key(worker_id: WorkerId, who: auth.Admin, site: Here) -> WorkerKey:
+def add_key(
+    worker_id: WorkerId, who: auth.Admin, site: Here, body: KeyRequest | None = None
+) -> WorkerKey:
     """Another key, to replace one without a gap."""
+    grant = access.grant_of(body.kinds) if body and body.kinds is not None else None
 
     def add(tx: Tx) -> WorkerKey:
         _view(site, tx, worker_id)
-        made = access.add_worker_key(tx, worker_id)
+        made = access.add_worker_key(tx, worker_id, grant)
         return WorkerKey(worker_id=worker_id, key=made.text, prefix=made.prefix)
 
     return site.db.run(add)
@@ -109,8 +122,7 @@ def revoke_key(
     worker_id: WorkerId, prefix: Annotated[str, Path(max_length=20)], who: auth.Admin, site: Here
 ) -> None:
     """The key stops working at once."""
-    if not site.db.run(lambda tx: accounts.revoke_worker_key(tx, worker_id, prefix)):
-        raise errors.NotFound("no such key")
+    site.db.run(lambda tx: access.revoke_worker_key(tx, worker_id, prefix))
 
 
 def _set(site: Here, worker_id: str, state: AdminState) -> models.Worker:

@@ -1,0 +1,70 @@
+"""The SQL of the trash. What is in it: deleted, and its purge has not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushes import events
+from rushes.db.database import Tx
+
+Row = dict[str, Any]
+
+TRASHED = "deleted_at IS NOT NULL AND purge_started_at IS NULL"
+
+
+def lock(tx: Tx, ids: Sequence[str]) -> list[Row]:
+    """Always in the same order, so that two who take several do not wait for each other."""
+    return tx.all(
+        "SELECT id, user_id, title, deleted_at, purge_started_at FROM media"
+        " WHERE id IN ({given:id text}) ORDER BY id {for_update}",
+        given=[{"id": id} for id in ids],
+    )
+
+
+def put(tx: Tx, ids: Sequence[str]) -> list[str]:
+    """Unseen at once; the bytes and the version stay, the share link does not."""
+    return _mark(
+        tx,
+        ids,
+        "deleted_at = {now}, share_token = NULL",
+        "deleted_at IS NULL",
+        "media.deleted",
+    )
+
+
+def take_back(tx: Tx, ids: Sequence[str]) -> list[str]:
+    """Only what is in the trash, and nobody has begun to purge."""
+    return _mark(tx, ids, "deleted_at = NULL, updated_at = {now}", TRASHED, "media.updated")
+
+
+def give_up(tx: Tx, ids: Sequence[str]) -> list[str]:
+    """Nobody can take it back any more: it may be purged at once."""
+    return _mark(tx, ids, "purge_started_at = {now}", TRASHED, None)
+
+
+def _mark(tx: Tx, ids: Sequence[str], sets: str, guard: str, event: str | None) -> list[str]:
+    rows = tx.all(
+        f"UPDATE media SET {sets} WHERE id IN ({{given:id text}}) AND {guard}"
+        " RETURNING id, user_id",
+        given=[{"id": id} for id in ids],
+    )
+    rows.sort(key=lambda row: str(row["id"]))
+    for row in rows if event else ():
+        events.append(tx, str(event), media_id=row["id"], user_id=row["user_id"])
+    return [row["id"] for row in rows]
+
+
+def summary(tx: Tx, user_id: str | None) -> Row:
+    """How many a user (None: everybody) has in the trash, and the bytes of all that was kept of
+    them."""
+    row = tx.one(
+        f"""
+        SELECT count(*) AS items, coalesce(sum(size_bytes), 0) + coalesce(sum((
+            SELECT sum(versions.size_bytes) FROM versions WHERE versions.media_id = media.id
+            AND versions.state IN ('current','retired'))), 0) AS size_bytes
+        FROM media WHERE (CAST(:user_id AS text) IS NULL OR user_id = :user_id) AND {TRASHED}""",
+        user_id=user_id,
+    )
+    assert row is not None
+    return {name: int(value) for name, value in row.items()}

@@ -1,0 +1,78 @@
+"""What a user holds open over HTTP, counted and ended by `limits`; and room for more work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable
+from typing import Any, TypeVar
+
+from fastapi import Depends, Request
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from rushes.accounts import store as accounts
+from rushes.accounts import throttle
+from rushes.accounts.account import Principal
+from rushes.jobs import read_store
+from rushes.limits import Hold, What, refuse_beyond
+from rushes.web import auth
+from rushes.web.site import Here, Site
+
+T = TypeVar("T")
+
+
+def hold(what: What, who: Principal) -> Hold:
+    return Hold(what=what, user_id=who.user_id, session_id=who.session_id, token_id=who.token_id)
+
+
+async def at_the_door(site: Site, request: Request, call: Callable[[], T]) -> T:
+    """A call that hashes a password: few from one network at the same time, few in all."""
+    network = throttle.network_of(auth.address_of(request))
+    with site.holds.held(Hold(what=What.SIGN_INS, user_id=network)):
+        return await site.passwords.run(call)
+
+
+def cut_ended(site: Site, user_id: str | None = None) -> None:
+    """End what people hold open without being allowed to any more: this user's, or anybody's. The
+    chores ask now and then, for what was decided elsewhere."""
+    holds = [each for each in site.holds.all() if user_id in (None, each.user_id)]
+    if not holds:
+        return
+    given = [
+        {
+            "number": number,
+            "user_id": each.user_id,
+            "session_id": each.session_id,
+            "token_id": each.token_id,
+        }
+        for number, each in enumerate(holds)
+    ]
+    with site.db.read() as tx:
+        over = accounts.ended(tx, given)
+    for number in over:
+        holds[number].cut()
+
+
+class HeldStream(StreamingResponse):
+    """A stream whose `leave` is called in any case, even when nobody has read a byte of it."""
+
+    def __init__(self, body: AsyncIterable[Any], leave: Callable[[], None], **options: Any) -> None:
+        super().__init__(body, **options)
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
+
+
+def _room_for_jobs(who: auth.User, site: Here) -> None:
+    most = site.settings.user_jobs
+    if most:
+        with site.db.read() as tx:
+            waiting = read_store.waiting_of(tx, who.user_id, most)
+        refuse_beyond(waiting + 1, most, "jobs waiting already")
+
+
+# For the routes that add work of a user's.
+RoomForJobs = Depends(_room_for_jobs)

@@ -1,0 +1,59 @@
+"""A database that goes silent, with its connections open."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from proxy import Proxy
+from running import Running
+from rushes import errors
+from rushes.db.database import Database
+from rushes.jobs import read_store
+from world import postgres_database
+
+
+def test_a_database_that_goes_silent_is_given_up_and_found_again() -> None:
+    with postgres_database("rushes_template") as url:
+        real = sa.make_url(url)
+        assert real.port is not None
+        with Proxy(real.port) as proxy:
+            proxy.open()
+            db = Database(real.set(port=proxy.port).render_as_string(hide_password=False))
+            db.deadlines.seconds = 1.0
+            assert db.run(read_store.now)
+            proxy.silence()
+            with pytest.raises(errors.DatabaseDown):
+                db.run(read_store.now)
+            proxy.speak()
+            assert db.run(read_store.now)
+            db.close()
+
+
+def test_a_server_that_does_not_tell_of_events_is_not_ready(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(db: object) -> int:
+        raise errors.DatabaseDown("the database does not answer")
+
+    relay = server.site.relay
+    with server.client() as client, client.stream("GET", "/events") as stream:
+        assert stream.status_code == 200
+        monkeypatch.setattr(relay, "_numbered_head", silent)
+        relay.looked_at -= 3600
+        with server.client(base_url=server.url) as prober:
+            answer = prober.get("/readyz")
+        assert (answer.status_code, answer.json()["events"]) == (503, False)
+
+
+def test_a_server_whose_sweep_does_not_run_is_not_ready(server: Running) -> None:
+    with server.client(base_url=server.url) as client:
+        assert client.get("/readyz").json()["sweep"] is True
+        server.rushes.chores.stop()
+        [chores] = [each for each in threading.enumerate() if each.name == "chores"]
+        chores.join(30)
+        server.rushes.chores.done_at -= 3600
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["sweep"]) == (503, False)

@@ -1,0 +1,363 @@
+"""The trash on each database: what a restore brings back, and that no purge takes what is seen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rushes import errors
+from rushes.jobs import invariants
+from rushes.jobs.job import NewJob, State
+from rushes.media import library, orders, purge, purge_store, trash
+from rushes.media import storage as storages
+from rushes.media import store as media_store
+from rushes.media.media import Media, NewMedia, Options
+from rushes.media.storage import Storage
+from rushes.protocol import Artifact, Claim
+from world import World
+
+DAY = 86_400.0
+TRASH_MS = int(30 * DAY * 1000)
+KINDS = ("transcode", "transcribe")
+
+
+@dataclass
+class Job:
+    """A purge job as its handler sees it."""
+
+    args: dict[str, Any]
+
+    def alive(self) -> None: ...
+
+    def raise_if_stopped(self) -> None: ...
+
+
+class Shelf:
+    """Media with real files."""
+
+    def __init__(self, world: World, storage: Storage) -> None:
+        self.world = world
+        self.storage = storage
+        self.number = 0
+
+    def add(self, **options: Any) -> str:
+        self.number += 1
+        key = f"sources/upl_{self.number}"
+        self.storage.put(key, b"source")
+        new = NewMedia(
+            user_id="ada", title="Wedding", source_key=key, size_bytes=6, options=Options(**options)
+        )
+        return self.world.run(lambda tx: library.add(tx, self.world.queue, new))
+
+    def publish(self, media_id: str) -> None:
+        """By the transcode job that waits first."""
+        claim = self.world.claim(self.world.worker(kinds=["transcode"]))
+        self.put(claim, media_id)
+        self.world.run(lambda tx: library.complete(tx, self.world.queue, claim, files=1))
+
+    def put(self, claim: Claim, media_id: str) -> None:
+        key = f"media/{claim.claim_id}"
+        self.storage.put(key, b"picture")
+        file = Artifact(name="a.mp4", size_bytes=7, sha256="", content_type="video/mp4")
+        version = self.world.run(lambda tx: library.start_version(tx, claim, media_id))
+        assert self.world.run(lambda tx: media_store.add_artifact(tx, claim, version, key, file))
+
+    def delete(self, media_id: str) -> None:
+        self.world.run(lambda tx: library.delete(tx, self.world.queue, media_id))
+
+    def restore(self, media_id: str) -> Media:
+        return self.world.run(lambda tx: trash.restore(tx, self.world.queue, media_id, "ada"))
+
+    def purge(self, media_id: str) -> dict[str, int]:
+        remover = purge.Purge(self.world.db, self.storage, grace_ms=0, trash_ms=TRASH_MS)
+        return remover(Job({"media_id": media_id}))
+
+    def plan(self) -> int:
+        return self.world.run(
+            lambda tx: purge.plan(
+                tx, self.world.queue, grace_ms=0, trash_ms=TRASH_MS, cleanup_partial=True
+            )
+        )
+
+    def get(self, media_id: str) -> Media | None:
+        with self.world.db.read() as tx:
+            return media_store.get(tx, media_id)
+
+    def files(self) -> int:
+        return sum(1 for folder in purge.FOLDERS for _ in self.storage.list(folder))
+
+    def jobs(self, media_id: str) -> list[tuple[str, str]]:
+        rows = self.world.rows(
+            "SELECT kind, state FROM jobs WHERE media_id = :id ORDER BY id", id=media_id
+        )
+        return [(row["kind"], row["state"]) for row in rows]
+
+
+@pytest.fixture
+def shelf(world: World, tmp_path: Path) -> Iterator[Shelf]:
+    yield Shelf(world, storages.open((tmp_path / "files").as_uri()))
+    world.check()
+
+
+def test_a_restore_brings_the_version_back_without_its_link(shelf: Shelf) -> None:
+    media_id = shelf.add(transcribe=False)
+    shelf.publish(media_id)
+    before = shelf.get(media_id)
+    assert before is not None
+    shelf.world.run(lambda tx: library.share(tx, before))
+    shelf.delete(media_id)
+    assert shelf.get(media_id) is None
+    shelf.world.advance(29 * DAY)
+    assert shelf.plan() == 0
+    after = shelf.restore(media_id)
+    assert (after.status, after.current_version_id) == ("ready", before.current_version_id)
+    assert (after.share_token, after.deleted_at) == (None, None)
+    rows = shelf.world.rows("SELECT type FROM events ORDER BY seq")
+    assert [row["type"] for row in rows][-2:] == ["media.deleted", "media.updated"]
+
+
+def test_work_that_was_waiting_goes_on_after_a_restore(shelf: Shelf) -> None:
+    media_id = shelf.add()
+    shelf.world.advance(1)
+    shelf.delete(media_id)
+    assert shelf.jobs(media_id) == [("transcode", "canceled"), ("transcribe", "canceled")]
+    item = shelf.restore(media_id)
+    assert (item.status, item.transcript_status) == ("pending", "pending")
+    for _ in range(2):
+        shelf.world.advance(1)
+        shelf.delete(media_id)
+        shelf.restore(media_id)
+    states = [state for _, state in shelf.jobs(media_id)]
+    assert sorted(states) == ["canceled"] * 6 + ["queued"] * 2
+
+
+def test_what_was_canceled_before_stays_canceled(shelf: Shelf) -> None:
+    media_id = shelf.add(transcode=False)
+    [row] = shelf.world.rows("SELECT id FROM jobs")
+    shelf.world.cancel(row["id"])
+    shelf.world.advance(1)
+    shelf.delete(media_id)
+    assert shelf.restore(media_id).transcript_status == "failed"
+    assert shelf.jobs(media_id) == [("transcribe", "canceled")]
+
+
+def test_a_job_waits_again_for_the_one_it_waited_for(shelf: Shelf) -> None:
+    world, media_id = shelf.world, shelf.add(transcribe=False)
+    [first] = world.rows("SELECT id FROM jobs")
+    child = NewJob(kind="custom", media_id=media_id, parent_id=first["id"])
+    world.run(lambda tx: world.queue.enqueue(tx, child))
+    shelf.delete(media_id)
+    shelf.restore(media_id)
+    assert shelf.jobs(media_id)[2:] == [("transcode", "queued"), ("custom", "blocked")]
+    shelf.publish(media_id)
+    assert shelf.jobs(media_id)[2:] == [("transcode", "completed"), ("custom", "queued")]
+
+
+def test_work_goes_on_though_its_worker_has_yet_to_stop(shelf: Shelf) -> None:
+    """It takes over what the other has put, and the other can neither add to it nor complete."""
+    world, media_id = shelf.world, shelf.add(transcribe=False)
+    slow = world.claim(world.worker(kinds=["transcode"]))
+    shelf.put(slow, media_id)
+    shelf.delete(media_id)
+    assert world.heartbeat(slow).cancel
+    assert shelf.restore(media_id).status == "processing"
+    quick = world.claim(world.worker(kinds=["transcode"]))
+    assert world.job(quick.job_id).retry_of == slow.job_id
+    version = world.run(lambda tx: library.start_version(tx, quick, media_id))
+    late = Artifact(name="late.mp4", size_bytes=7, sha256="", content_type="video/mp4")
+    assert not world.run(lambda tx: media_store.add_artifact(tx, slow, version, "late", late))
+    with pytest.raises(errors.CancelRequested):
+        world.complete(slow)
+    assert world.fail(slow) is State.CANCELED
+    shelf.put(quick, media_id)
+    done = world.run(lambda tx: library.complete(tx, world.queue, quick, files=1))
+    assert done.state == "completed"
+    item = shelf.get(media_id)
+    assert item is not None
+    assert item.current_version_id == version
+
+
+def test_there_is_still_one_new_version_at_a_time(shelf: Shelf) -> None:
+    world, media_id = shelf.world, shelf.add(transcribe=False)
+    world.claim(world.worker(kinds=["transcode"]))
+    shelf.delete(media_id)
+    item = shelf.restore(media_id)
+    [_, resumed] = world.rows("SELECT id FROM jobs ORDER BY id")
+    assert world.run(lambda tx: orders.retranscode(tx, world.queue, item)) == resumed["id"]
+    with pytest.raises(errors.WrongState):
+        world.run(lambda tx: orders.trim(tx, world.queue, item, 1, 2))
+
+
+def test_a_purge_takes_only_what_is_due_whoever_asks_for_it(shelf: Shelf) -> None:
+    seen, young, old = (shelf.add(transcribe=False) for _ in range(3))
+    for media_id in (seen, young, old):
+        shelf.publish(media_id)
+    shelf.delete(old)
+    shelf.world.advance(30 * DAY)
+    shelf.delete(young)
+    assert [shelf.purge(each)["objects"] for each in (seen, young)] == [0, 0]
+    assert shelf.files() == 6
+    assert shelf.plan() == 1
+    assert shelf.purge(old)["objects"] == 2
+    assert shelf.files() == 4
+    assert shelf.restore(young).status == "ready"
+    with pytest.raises(errors.WrongState, match="deleted for good"):
+        shelf.restore(old)
+    with pytest.raises(errors.WrongState, match="not in the trash"):
+        shelf.restore(seen)
+
+
+def test_what_is_overdue_can_be_restored_until_its_purge_begins(shelf: Shelf) -> None:
+    media_id = shelf.add(transcribe=False)
+    shelf.publish(media_id)
+    shelf.delete(media_id)
+    shelf.world.advance(40 * DAY)
+    assert shelf.plan() == 1
+    assert shelf.restore(media_id).status == "ready"
+    # The job that was planned finds nothing to do.
+    assert shelf.purge(media_id)["objects"] == 0
+    assert shelf.files() == 2
+
+
+def test_what_was_given_up_goes_at_once(shelf: Shelf) -> None:
+    media_id = shelf.add(transcribe=False)
+    shelf.publish(media_id)
+    with pytest.raises(errors.WrongState, match="trash"):
+        shelf.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
+    shelf.delete(media_id)
+    with pytest.raises(errors.NotFound):
+        shelf.world.run(lambda tx: trash.purge(tx, media_id, "bob"))
+    shelf.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
+    with pytest.raises(errors.WrongState):
+        shelf.restore(media_id)
+    assert shelf.plan() == 1
+    assert shelf.purge(media_id)["objects"] == 2
+    assert shelf.files() == 0
+
+
+def test_a_purge_waits_for_the_worker(shelf: Shelf) -> None:
+    media_id = shelf.add(transcribe=False)
+    claim = shelf.world.claim(shelf.world.worker(kinds=["transcode"]))
+    shelf.delete(media_id)
+    shelf.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
+    assert (shelf.plan(), shelf.purge(media_id)["objects"]) == (0, 0)
+    shelf.world.fail(claim)
+    assert (shelf.plan(), shelf.purge(media_id)["objects"]) == (1, 1)
+
+
+def test_a_purge_that_died_is_finished_and_cannot_be_taken_back(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    media_id = shelf.add(transcribe=False)
+    shelf.publish(media_id)
+    shelf.delete(media_id)
+    shelf.world.advance(31 * DAY)
+
+    def die(keys: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as dying, pytest.raises(RuntimeError):
+        dying.setattr(shelf.storage, "delete", die)
+        shelf.purge(media_id)
+    assert shelf.files() == 2
+    with pytest.raises(errors.WrongState, match="deleted for good"):
+        shelf.restore(media_id)
+    shelf.world.check()
+    assert shelf.plan() >= 1
+    assert shelf.purge(media_id)["objects"] == 2
+    assert shelf.purge(media_id)["objects"] == 0
+    assert shelf.files() == 0
+
+
+def test_a_restore_and_a_purge_at_once_leave_all_or_nothing(shelf: Shelf) -> None:
+    world = shelf.world
+    items = [shelf.add(transcribe=False) for _ in range(6)]
+    for media_id in items:
+        shelf.publish(media_id)
+    world.run(lambda tx: trash.put(tx, world.queue, items))
+    world.advance(31 * DAY)
+    restored: set[str] = set()
+
+    def restore(media_id: str, start: threading.Barrier) -> None:
+        start.wait()
+        try:
+            shelf.restore(media_id)
+            restored.add(media_id)
+        except errors.WrongState:
+            pass
+
+    def remove(media_id: str, start: threading.Barrier) -> None:
+        start.wait()
+        shelf.purge(media_id)
+
+    for media_id in items:
+        start = threading.Barrier(2)
+        both = [threading.Thread(target=verb, args=[media_id, start]) for verb in (restore, remove)]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
+    for media_id in items:
+        assert (shelf.get(media_id) is not None) == (media_id in restored)
+    assert shelf.files() == 2 * len(restored)
+
+
+@pytest.mark.parametrize("first", ["restore", "purge"])
+def test_the_second_of_the_two_waits_and_sees_what_the_first_has_done(
+    postgres_world: World, tmp_path: Path, first: str
+) -> None:
+    """Where both can be under way: the first has its transaction open when the second begins."""
+    shelf = Shelf(postgres_world, storages.open((tmp_path / "files").as_uri()))
+    world, media_id = shelf.world, shelf.add(transcribe=False)
+    shelf.publish(media_id)
+    shelf.delete(media_id)
+    world.advance(31 * DAY)
+    seen: list[Any] = []
+
+    def second() -> None:
+        try:
+            seen.append(shelf.purge(media_id) if first == "restore" else shelf.restore(media_id))
+        except errors.WrongState as error:
+            seen.append(error)
+
+    with world.db.begin() as tx:
+        if first == "restore":
+            trash.restore(tx, world.queue, media_id, "ada")
+        else:
+            purge_store.start_media(tx, media_id, trash_ms=TRASH_MS)
+        other = threading.Thread(target=second)
+        other.start()
+        while not _is_waiting(world):
+            pass
+    other.join()
+    [answer] = seen
+    if first == "restore":
+        assert (answer, shelf.files()) == ({"objects": 0}, 2)
+        assert shelf.get(media_id) is not None
+    else:
+        assert isinstance(answer, errors.WrongState)
+        assert shelf.get(media_id) is None
+    world.check()
+
+
+def _is_waiting(world: World) -> bool:
+    rows = world.rows(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+        " AND wait_event_type = 'Lock'"
+    )
+    return bool(rows)
+
+
+def test_the_doctor_sees_a_media_whose_bytes_were_purged(shelf: Shelf) -> None:
+    world, media_id = shelf.world, shelf.add(transcribe=False)
+    shelf.publish(media_id)
+    world.run(lambda tx: tx.all("UPDATE versions SET state = 'purged'"))
+    with world.db.read() as tx:
+        broken = [each.invariant for each in invariants.check(tx)]
+    assert "I31" in broken
+    world.run(lambda tx: tx.all("UPDATE versions SET state = 'current'"))

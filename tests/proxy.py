@@ -1,0 +1,72 @@
+"""A way to a server over loopback that a test opens, closes and silences."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+
+
+class Proxy:
+    """Forwards to `port` once it is opened. `silence` swallows all that goes through, of the
+    connections there are and of those to come, and keeps them open: a network that fails without
+    a word."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._loud = threading.Event()
+        self._loud.set()
+        self._open: list[socket.socket] = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self._listener: socket.socket | None = None
+
+    def open(self) -> Proxy:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
+        return self
+
+    def silence(self) -> None:
+        self._loud.clear()
+
+    def speak(self) -> None:
+        """To connections that are made from now on; what was swallowed stays so."""
+        silenced, self._open = self._open, []
+        self._loud = threading.Event()
+        self._loud.set()
+        self._silenced = silenced
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each in [self._listener, *self._open, *getattr(self, "_silenced", ())]:
+            if each is not None:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._to))
+                self._open += [near, far]
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=_pump, args=(*pair, self._loud), daemon=True).start()
+
+
+def _pump(source: socket.socket, target: socket.socket, loud: threading.Event) -> None:
+    with suppress(OSError):
+        while chunk := source.recv(65536):
+            if loud.is_set():
+                target.sendall(chunk)
+        if loud.is_set():
+            target.shutdown(socket.SHUT_WR)

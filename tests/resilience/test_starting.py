@@ -1,0 +1,88 @@
+"""Servers that start at the same moment, or before what they need."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from proxy import Proxy
+from resilience.programs import Server
+from running import settings_for, wait_for_server
+from rushes.accounts import access
+from rushes.app import Rushes
+from world import World
+
+
+def test_two_servers_that_make_the_first_admin_at_once_make_one(world: World) -> None:
+    begun = threading.Event()
+
+    def second() -> str:
+        begun.set()
+        return world.run(access.ensure_admin).id
+
+    with ThreadPoolExecutor(1) as other:
+        with world.db.begin() as tx:
+            first = access.ensure_admin(tx).id
+            late = other.submit(second)
+            assert begun.wait(10)
+            # It has found no admin by then, and waits for the name.
+            time.sleep(0.2)
+        assert late.result(30) == first
+
+
+def test_many_servers_may_migrate_an_empty_database_at_once(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    def start(number: int) -> str:
+        given = settings_for(data_dir=tmp_path / str(number), database_url=postgres_url)
+        with Rushes(settings=given) as rushes:
+            return rushes.db.run(access.ensure_admin).id
+
+    with ThreadPoolExecutor(4) as servers:
+        assert len(set(servers.map(start, range(4)))) == 1
+
+
+def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    with ExitStack() as stack:
+        servers = [Server(tmp_path / name, database_url=postgres_url) for name in ("a", "b")]
+        for server in servers:
+            stack.callback(server.end)
+            super(Server, server).start()
+        for server in servers:
+            wait_for_server(server.settings.port, log=server.log)
+            with server.client(base_url=server.url) as client:
+                assert client.get("/readyz").status_code == 200
+
+
+def test_a_server_waits_for_its_database_and_can_be_stopped_meanwhile(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    real = sa.make_url(postgres_url)
+    assert real.port is not None
+    with Proxy(real.port) as proxy, ExitStack() as stack:
+        url = real.set(port=proxy.port).render_as_string(hide_password=False)
+        server = Server(tmp_path / "data", database_url=url)
+        stack.callback(server.end)
+        super(Server, server).start()
+        _wait_for_line(server, "Waiting up to 60 s: the database cannot be reached")
+        server.stop()
+        super(Server, server).start()
+        _wait_for_line(server, "Waiting up to 60 s: the database cannot be reached", times=2)
+        proxy.open()
+        wait_for_server(server.settings.port, log=server.log)
+        assert server.stop() == 0
+
+
+def _wait_for_line(server: Server, line: str, times: int = 1) -> None:
+    until = time.monotonic() + 60
+    while not server.log.exists() or server.log.read_text().count(line) < times:
+        assert server.is_running
+        assert time.monotonic() < until, server.log.read_text()
+        time.sleep(0.05)
