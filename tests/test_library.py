@@ -221,6 +221,27 @@ def test_sigterm_gives_the_job_back_within_a_second(rushes: Rushes, deaf: bool) 
     assert rushes.executions(job.id)[0]["outcome"] == "released"
 
 
+SLOW_TO_START = """
+import threading
+is_running, start = threading.Event(), threading.Thread.start
+def start_and_see_it_run(thread):
+    start(thread)
+    if getattr(thread._target, "__name__", "") == "run":
+        is_running.wait(20)
+threading.Thread.start = start_and_see_it_run
+"""
+
+
+def test_a_signal_that_comes_while_workers_start_gives_the_job_back(rushes: Rushes) -> None:
+    job = rushes.enqueue("long", {"deaf": False})
+    killed = "import os; os.kill(os.getpid(), 15); is_running.set()"
+    script = SLOW_TO_START + WORKER.replace('print("started", flush=True)', killed)
+    command = [sys.executable, "-c", script, str(rushes.db.url.render_as_string(False))]
+    assert subprocess.run(command, stdout=subprocess.PIPE, timeout=60).returncode == 0
+    assert rushes.job(job.id).state is State.QUEUED
+    assert rushes.executions(job.id)[0]["outcome"] == "released"
+
+
 def test_submit_in_one_process_work_in_another(rushes: Rushes) -> None:
     command = [sys.executable, "-c", WORKER, str(rushes.db.url.render_as_string(False))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -148,9 +148,12 @@ class Rushes:
         crew = [self.worker(batch=batch, capabilities=capabilities) for _ in range(workers)]
         threads = [threading.Thread(target=each.run, daemon=True) for each in crew]
         threads.append(threading.Thread(target=self.chores.run, daemon=True))
+        # First of all: a signal that comes while they start must not end the process.
+        asked = _asked_to_leave()
         for thread in threads:
             thread.start()
-        _wait_for_signal(threads[:-1])
+        while not asked.wait(0.2) and any(thread.is_alive() for thread in threads[:-1]):
+            pass
         for each in crew:
             each.stop()
         for thread in threads[:-1]:
@@ -294,8 +297,8 @@ def _found(job: Job | None, job_id: str) -> Job:
     return job
 
 
-def _wait_for_signal(threads: Sequence[threading.Thread]) -> None:
-    """Until SIGTERM or SIGINT, or until no worker is left; a second signal ends the process."""
+def _asked_to_leave() -> threading.Event:
+    """Set by SIGTERM or SIGINT; a second signal ends the process."""
     asked = threading.Event()
 
     def ask(number: int, frame: object) -> None:
@@ -305,5 +308,4 @@ def _wait_for_signal(threads: Sequence[threading.Thread]) -> None:
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, ask)
-    while not asked.wait(0.2) and any(thread.is_alive() for thread in threads):
-        pass
+    return asked

@@ -77,6 +77,9 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
     logs.configure(settings.log_format)
     # Recordings, and a database with what signs in: nobody else's to read.
     os.umask(0o077)
+    if threading.current_thread() is threading.main_thread():
+        # Also before there is an HTTP server to hear it: workers give back what they hold.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     log.info("at most %d files may be open", limits.raise_file_limit())
     with _owned(settings), listening(settings) as (settings, sockets):
         with_server = settings.database_url.startswith("postgres")

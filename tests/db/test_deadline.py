@@ -35,13 +35,17 @@ def test_a_database_that_goes_silent_is_given_up_and_found_again() -> None:
 def test_a_server_that_does_not_tell_of_events_is_not_ready(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def silent(db: object) -> int:
+    asked = threading.Event()
+
+    def silent() -> int:
+        asked.set()
         raise errors.DatabaseDown("the database does not answer")
 
     relay = server.site.relay
     with server.client() as client, client.stream("GET", "/events") as stream:
         assert stream.status_code == 200
         monkeypatch.setattr(relay, "_numbered_head", silent)
+        assert asked.wait(30), "an earlier look must not end after this"
         relay.looked_at -= 3600
         with server.client(base_url=server.url) as prober:
             answer = prober.get("/readyz")

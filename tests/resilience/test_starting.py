@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +62,34 @@ def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
             wait_for_server(server.settings.port, log=server.log)
             with server.client(base_url=server.url) as client:
                 assert client.get("/readyz").status_code == 200
+
+
+STOPPED_AS_IT_STARTS = """
+import os, signal
+from pathlib import Path
+from rushes import config, serving
+def greeting(server):
+    os.kill(os.getpid(), signal.SIGTERM)
+    yield "never said"
+serving.Server.greeting = greeting
+settings = config.load()
+try:
+    serving.serve(settings)
+except KeyboardInterrupt:
+    print("left in order:", not (settings.data_dir / serving.ADDRESS_FILE).exists())
+"""
+
+
+def test_a_server_that_is_stopped_as_it_starts_leaves_in_order(tmp_path: Path) -> None:
+    given = {
+        "RUSHES_DATA_DIR": str(tmp_path),
+        "RUSHES_PORT": "0",
+    }
+    command = [sys.executable, "-c", STOPPED_AS_IT_STARTS]
+    ended = subprocess.run(
+        command, env={**os.environ, **given}, capture_output=True, text=True, timeout=60
+    )
+    assert "left in order: True" in ended.stdout, ended.stderr
 
 
 def test_a_server_waits_for_its_database_and_can_be_stopped_meanwhile(
