@@ -30,7 +30,7 @@ RAW = ("Traceback (most recent call last)", "ffmpeg version", "libavutil", 'File
 OVERLAP = 300
 TEXT = ("text/", "application/json", "application/problem+json", "application/vnd.apple")
 # What a table holds because it must: a webhook's secret signs each message.
-HOLDS_SECRETS = {"webhooks", "idempotency_keys"}
+HOLDS_SECRETS = {"webhooks"}
 SHOWN = {"job_logs": "line", "jobs": "last_error", "attempts": "error", "events": "data"}
 ROWS = 2_000
 

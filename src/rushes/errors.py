@@ -8,7 +8,8 @@ RushesError
 ├── TooMany          not so much, or not so often
 ├── Denied           you may not
 ├── Conflict         not now, or not yours           ClaimLost · CancelRequested · WrongState
-│                                                    AlreadyExists · ManifestMismatch
+│                                                    AlreadyExists · AlreadyDone
+│                                                    ManifestMismatch
 │                                                    UploadBusy · WrongOffset · EditedMeanwhile
 └── Unavailable      try later                       DatabaseBusy · DatabaseDown · DiskFull
                                                      ReadOnly · SchemaTooNew · SchemaTooOld
@@ -132,6 +133,12 @@ class WrongState(Conflict):
 
 class AlreadyExists(Conflict):
     code = "already_exists"
+
+
+class AlreadyDone(Conflict):
+    """A request came again whose answer held a secret: that is shown once, and not kept."""
+
+    code = "already_done"
 
 
 class UploadBusy(Conflict):

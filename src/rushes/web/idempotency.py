@@ -1,11 +1,13 @@
 """`Idempotency-Key`: repeating a request that creates work answers as the first time.
 
 The key is written in the transaction that does the work, so there is no moment between the two.
+Secrets that an answer shows once are not kept: who asks again is told that it was done.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
@@ -16,6 +18,7 @@ from rushes import errors
 from rushes.accounts import once_store
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
+from rushes.web.models import SHOWN_ONCE
 from rushes.web.site import Site
 
 M = TypeVar("M", bound=BaseModel)
@@ -47,7 +50,7 @@ class Repeat:
 
         def once(tx: Tx) -> M:
             if before := self.before(tx, who, fingerprint):
-                return model.model_validate_json(before)
+                return _again(model, before)
             answer = work(tx)
             self.keep(tx, who, fingerprint, answer)
             return answer
@@ -75,13 +78,31 @@ class Repeat:
         """In the transaction that did the work; it is undone if a twin was quicker."""
         if self.key is None:
             return
-        if not once_store.keep(tx, who.user_id, self.key, fingerprint, answer.model_dump_json()):
+        hidden = {name for name in _shown_once(type(answer)) if getattr(answer, name) is not None}
+        body = answer.model_dump_json(exclude=hidden)
+        if not once_store.keep(tx, who.user_id, self.key, fingerprint, body):
             raise _Overtaken
 
     def fingerprint(self, body: BaseModel | bytes | None) -> str:
         if isinstance(body, BaseModel):
             body = body.model_dump_json().encode()
         return hashlib.sha256(self._what.encode() + b"\0" + (body or b"")).hexdigest()
+
+
+def _shown_once(model: type[BaseModel]) -> set[str]:
+    fields = model.model_fields.items()
+    return {name for name, field in fields if SHOWN_ONCE in field.metadata}
+
+
+def _again(model: type[M], kept: str) -> M:
+    """What was answered before; AlreadyDone if that held a secret."""
+    said = json.loads(kept)
+    if _shown_once(model) <= said.keys():
+        return model.model_validate(said)
+    made = said.get("id") or said.get("prefix") or "it"
+    raise errors.AlreadyDone(
+        f"this was done before and made {made}; the secret was shown once, in the first answer"
+    )
 
 
 def _once(

@@ -22,6 +22,14 @@ Cursor = Annotated[
 Time = Annotated[str | None, Field(description="RFC 3339, UTC.")]
 
 
+class ShownOnce:
+    """Marks a field of an answer that holds a secret: it is in the first answer, and nowhere else.
+    What is kept of answers (`idempotency`) leaves it out."""
+
+
+SHOWN_ONCE = ShownOnce()
+
+
 class Body(BaseModel):
     """A request: what is not known is refused, not ignored."""
 
@@ -287,7 +295,7 @@ class User(BaseModel):
 
 
 class NewUser(User):
-    signin_url: str | None = Field(
+    signin_url: Annotated[str | None, SHOWN_ONCE] = Field(
         description="Signs the user in once; shown only now. Null for a user with a password."
     )
 
@@ -303,7 +311,7 @@ class Token(BaseModel):
 
 
 class NewToken(Token):
-    token: str = Field(description="Shown once; keep it.")
+    token: Annotated[str, SHOWN_ONCE] = Field(description="Shown once; keep it.")
 
 
 class Session(BaseModel):
@@ -321,8 +329,8 @@ class Invite(BaseModel):
     kinds: list[str] | None = Field(
         description="What the worker may run; null: every kind that may leave the server."
     )
-    code: str = Field(description="Works once; shown only now.")
-    command: str
+    code: Annotated[str, SHOWN_ONCE] = Field(description="Works once; shown only now.")
+    command: Annotated[str, SHOWN_ONCE]
     expires_at: Time
 
 

@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from rushes import errors, kinds, sanitize
 from rushes.accounts import access, keys, security_log, throttle
 from rushes.accounts.access import KeyHolder
+from rushes.db.database import Tx
 from rushes.jobs.queue import Claimant
 from rushes.kinds import Grant
 from rushes.protocol import (
@@ -30,7 +31,7 @@ from rushes.protocol import (
     Progress,
     Roll,
 )
-from rushes.web import auth, ranges
+from rushes.web import auth, idempotency, ranges
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 from rushes.web.worker_models import (
@@ -89,6 +90,7 @@ def register(
     bearer: auth.Bearer,
     api_key: auth.ApiKey,
     cookie: auth.Cookie,
+    once: idempotency.Once,
     secret: Annotated[str | None, Header(alias="X-Admin-Secret")] = None,
 ) -> Registered:
     """Add a worker: by the admin secret of the settings, or as an admin."""
@@ -98,13 +100,18 @@ def register(
                 raise errors.Unauthorized("the admin secret is wrong, or none is set")
         if here := security_log.visit.get():
             here.user_name = "admin secret"
+        who = access.as_admin(site.db)
     else:
         key = bearer.credentials if bearer else api_key
         who = auth.recognise(site, request, key, cookie)
         auth.only_admin(site, request, who, "only an admin may register workers")
     grant = access.grant_of(body.kinds)
-    worker_id, made = site.db.run(lambda tx: access.register_worker(tx, body.name, grant))
-    return _registered(worker_id, body.name, grant, made)
+
+    def add(tx: Tx) -> Registered:
+        worker_id, made = access.register_worker(tx, body.name, grant)
+        return _registered(worker_id, body.name, grant, made)
+
+    return once.run(site, who, body, Registered, add)
 
 
 @router.post("/join", status_code=201, dependencies=[auth.Public], responses=documented(429))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from rushes.jobs.job import WORD
 from rushes.protocol import ADOPT_LIMIT, PARTS_LIMIT, PASSAGES_LIMIT, Claim
-from rushes.web.models import Body
+from rushes.web.models import SHOWN_ONCE, Body
 
 LONGEST_WAIT_SECONDS = 60.0
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -144,7 +144,7 @@ class Registered(BaseModel):
     worker_id: str
     name: str
     kinds: list[str] | None = Field(description=GRANTED)
-    key: str = Field(description="Shown once; keep it.")
+    key: Annotated[str, SHOWN_ONCE] = Field(description="Shown once; keep it.")
     prefix: str
 
 

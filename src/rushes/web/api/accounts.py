@@ -15,8 +15,9 @@ from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
 from rushes.jobs import read_store
 from rushes.media import store as media_store
-from rushes.web import auth, holding, models, views
-from rushes.web.models import Body
+from rushes.web import auth, holding, idempotency, models, views
+from rushes.web.idempotency import Repeat
+from rushes.web.models import SHOWN_ONCE, Body
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
 
@@ -69,7 +70,7 @@ class Me(BaseModel):
 
 
 class Link(BaseModel):
-    signin_url: str
+    signin_url: Annotated[str, SHOWN_ONCE]
 
 
 # Sessions
@@ -163,8 +164,10 @@ def tokens(who: auth.User, site: Here) -> models.Page[models.Token]:
     return models.Page(items=[_token(row) for row in rows])
 
 
-@router.post("/tokens", status_code=201, responses=documented(429))
-def make_token(body: TokenRequest, who: auth.User, site: Here) -> models.NewToken:
+@router.post("/tokens", status_code=201, responses=documented(409, 429))
+def make_token(
+    body: TokenRequest, who: auth.User, site: Here, once: idempotency.Once
+) -> models.NewToken:
     """For scripts. A token cannot make one that may do more than itself."""
     if not all(who.may(scope) for scope in body.scopes):
         raise errors.Denied("a token cannot make one that may do more than itself")
@@ -182,7 +185,7 @@ def make_token(body: TokenRequest, who: auth.User, site: Here) -> models.NewToke
         row = next(row for row in store.tokens_of(tx, user.id) if row["id"] == token_id)
         return models.NewToken(**_token(row).model_dump(), token=made.text)
 
-    return site.db.run(make)
+    return once.run(site, who, body, models.NewToken, make)
 
 
 def _refuse_outliving(tx: Tx, who: Principal, seconds: float | None) -> None:
@@ -210,14 +213,14 @@ def users(who: auth.Admin, site: Here) -> models.Page[models.User]:
 
 @router.post("/users", status_code=201, responses=documented(403, 409, 429, 503))
 async def add_user(
-    body: UserRequest, request: Request, who: auth.Admin, site: Here
+    body: UserRequest, request: Request, who: auth.Admin, site: Here, once: idempotency.Once
 ) -> models.NewUser:
     """With a password, or with the one-time link in the answer."""
     account.tidy_name(body.name)
-    return await holding.at_the_door(site, request, lambda: _add_user(body, site))
+    return await holding.at_the_door(site, request, lambda: _add_user(body, who, site, once))
 
 
-def _add_user(body: UserRequest, site: Site) -> models.NewUser:
+def _add_user(body: UserRequest, who: Principal, site: Site, once: Repeat) -> models.NewUser:
     hash = access.hash_password(body.password.get_secret_value()) if body.password else None
 
     def add(tx: Tx) -> models.NewUser:
@@ -227,7 +230,7 @@ def _add_user(body: UserRequest, site: Site) -> models.NewUser:
         link = _link(site, access.make_link(tx, user.id)) if hash is None else None
         return models.NewUser(**views.user(user).model_dump(), signin_url=link)
 
-    return site.db.run(add)
+    return once.run(site, who, body, models.NewUser, add)
 
 
 @router.patch("/users/{user_id}", responses=documented(403, 409))
@@ -246,8 +249,8 @@ def change_user(user_id: UserId, body: UserChange, who: auth.Admin, site: Here) 
     return changed
 
 
-@router.post("/users/{user_id}/link", status_code=201, responses=documented(403))
-def make_link(user_id: UserId, who: auth.Admin, site: Here) -> Link:
+@router.post("/users/{user_id}/link", status_code=201, responses=documented(403, 409))
+def make_link(user_id: UserId, who: auth.Admin, site: Here, once: idempotency.Once) -> Link:
     """A link that signs the user in once, within a day."""
 
     def make(tx: Tx) -> Link:
@@ -255,7 +258,7 @@ def make_link(user_id: UserId, who: auth.Admin, site: Here) -> Link:
             raise errors.NotFound(f"no user {user_id}")
         return Link(signin_url=_link(site, access.make_link(tx, user_id)))
 
-    return site.db.run(make)
+    return once.run(site, who, None, Link, make)
 
 
 def open_session(

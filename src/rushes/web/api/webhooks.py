@@ -11,7 +11,7 @@ from rushes import clock
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.web import auth, idempotency, models, views
-from rushes.web.models import Body, Cursor, Limit, Time
+from rushes.web.models import SHOWN_ONCE, Body, Cursor, Limit, Time
 from rushes.web.problems import documented
 from rushes.web.site import Here
 from rushes.webhooks import endpoints, webhook
@@ -44,7 +44,9 @@ class Webhook(BaseModel):
     enabled: bool
     created_at: Time
     disabled_at: Time
-    secret: str | None = Field(None, description="Only when it was just made.")
+    secret: Annotated[str | None, SHOWN_ONCE] = Field(
+        None, description="Only when it was just made."
+    )
 
 
 class Delivery(BaseModel):
@@ -110,14 +112,16 @@ def delete(webhook_id: WebhookId, who: auth.User, site: Here) -> None:
 
 
 @router.post("/{webhook_id}/secret", status_code=201)
-def rotate(webhook_id: WebhookId, body: Rotation, who: auth.User, site: Here) -> Webhook:
+def rotate(
+    webhook_id: WebhookId, body: Rotation, who: auth.User, site: Here, once: idempotency.Once
+) -> Webhook:
     """A new secret, shown only now."""
 
     def change(tx: Tx) -> Webhook:
         _mine(tx, webhook_id, who)
         return _shown(endpoints.rotate_secret(tx, webhook_id, keep_old=body.keep_old))
 
-    return site.db.run(change)
+    return once.run(site, who, body, Webhook, change)
 
 
 @router.post("/{webhook_id}/test", status_code=202)

@@ -15,8 +15,8 @@ from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs import read_store
 from rushes.jobs.read_store import Filter
-from rushes.web import auth, models, views
-from rushes.web.models import Body
+from rushes.web import auth, idempotency, models, views
+from rushes.web.models import SHOWN_ONCE, Body
 from rushes.web.problems import documented
 from rushes.web.site import Here
 from rushes.web.worker_models import GRANTED, Words
@@ -39,7 +39,7 @@ class KeyRequest(Body):
 
 class WorkerKey(BaseModel):
     worker_id: str
-    key: str = Field(description="Shown once; keep it.")
+    key: Annotated[str, SHOWN_ONCE] = Field(description="Shown once; keep it.")
     prefix: str
 
 
@@ -70,19 +70,25 @@ def get(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
         return _view(site, tx, worker_id)
 
 
-@router.post("/invite", status_code=201)
-def invite(body: InviteRequest, who: auth.Admin, site: Here) -> models.Invite:
+@router.post("/invite", status_code=201, responses=documented(409))
+def invite(
+    body: InviteRequest, who: auth.Admin, site: Here, once: idempotency.Once
+) -> models.Invite:
     """A code that lets one worker join, within a day."""
     grant = access.grant_of(body.kinds)
-    row, code = site.db.run(lambda tx: access.invite(tx, body.name, grant, who.user_id))
-    return models.Invite(
-        id=row["id"],
-        name=row["name"],
-        kinds=None if grant.kinds is None else list(grant.kinds),
-        code=code,
-        command=f"rushes worker --server {site.base_url} --join {code}",
-        expires_at=clock.rfc3339(row["expires_at"]),
-    )
+
+    def make(tx: Tx) -> models.Invite:
+        row, code = access.invite(tx, body.name, grant, who.user_id)
+        return models.Invite(
+            id=row["id"],
+            name=row["name"],
+            kinds=None if grant.kinds is None else list(grant.kinds),
+            code=code,
+            command=f"rushes worker --server {site.base_url} --join {code}",
+            expires_at=clock.rfc3339(row["expires_at"]),
+        )
+
+    return once.run(site, who, body, models.Invite, make)
 
 
 @router.post("/{worker_id}/disable")
@@ -102,9 +108,13 @@ def drain(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
     return _set(site, worker_id, AdminState.DRAINING)
 
 
-@router.post("/{worker_id}/keys", status_code=201)
+@router.post("/{worker_id}/keys", status_code=201, responses=documented(409))
 def add_key(
-    worker_id: WorkerId, who: auth.Admin, site: Here, body: KeyRequest | None = None
+    worker_id: WorkerId,
+    who: auth.Admin,
+    site: Here,
+    once: idempotency.Once,
+    body: KeyRequest | None = None,
 ) -> WorkerKey:
     """Another key, to replace one without a gap."""
     grant = access.grant_of(body.kinds) if body and body.kinds is not None else None
@@ -114,7 +124,7 @@ def add_key(
         made = access.add_worker_key(tx, worker_id, grant)
         return WorkerKey(worker_id=worker_id, key=made.text, prefix=made.prefix)
 
-    return site.db.run(add)
+    return once.run(site, who, body, WorkerKey, add)
 
 
 @router.delete("/{worker_id}/keys/{prefix}", status_code=204)
