@@ -22,6 +22,7 @@ from rushes.media.media import NewMedia
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler
 from shell import Command, Shell, until
+from web import library
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 NO_ID = "0" * 32
@@ -157,6 +158,15 @@ def test_media_are_listed_shown_shared_and_removed(desk: Desk) -> None:
     assert shell.text("media", "rm", media_id, other_id, "--yes").count("removed") == 2
     assert shell.text("media", "ls") == "no media\n"
     assert shell.run("media", "show", media_id) == 4
+
+
+def test_a_media_is_shown_with_its_warnings(named: Desk, server: Running) -> None:
+    with server.client() as admin:
+        media_id = library.add(server, library.user_id(admin))
+    early = {"code": "sound_before_picture", "message": "2.0 s of sound are left out"}
+    library.tell(server, library.claim(server, "transcode"), 0.1, {"warnings": [early]})
+    shown = named.shell.text("media", "show", media_id).splitlines()
+    assert "warning: 2.0 s of sound are left out" in shown
 
 
 def test_what_was_removed_is_in_the_trash_until_it_is_emptied(desk: Desk) -> None:

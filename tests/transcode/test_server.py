@@ -64,6 +64,15 @@ def test_an_upload_becomes_ready_with_all_its_parts(server: Running, tmp_path: P
             assert answer.status_code == 200, address
 
 
+def test_a_media_tells_that_its_file_was_cut_off(server: Running, tmp_path: Path) -> None:
+    whole = film(tmp_path / "film.mp4", 6, "160x90", *H264, "-movflags", "+faststart")
+    cut = tmp_path / "cut.mp4"
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    found = ready(server, upload(server, cut, **QUICK))
+    said = {each["code"]: each["message"] for each in found["warnings"]}
+    assert said["end_missing"].startswith("the end is missing: the file claims 6.0 s and holds ")
+
+
 def test_progress_is_told_step_by_step_and_at_most_once_a_second(
     server: Running, tmp_path: Path
 ) -> None:

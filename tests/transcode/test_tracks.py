@@ -72,7 +72,8 @@ def test_subtitles_are_cut_with_the_picture(clips: Clips, target: Path) -> None:
 def test_subtitles_that_are_pictures_are_named(clips: Clips, target: Path) -> None:
     made = studio.make(clips["pictures.mkv"], target)
     [said] = made.result["warnings"]
-    assert said == ("1 subtitles are pictures, not text, and were left out: fr hdmv_pgs_subtitle")
+    assert said == "subtitles that are pictures, not text, were left out: fr hdmv_pgs_subtitle"
+    assert made.reports[-1].detail["warnings"] == [{"code": "picture_subtitles", "message": said}]  # type: ignore[index]
     assert said in made.lines
     assert not any(each.type == "SUBTITLES" for each in Version(target).master.media)
 

@@ -296,3 +296,20 @@ def test_a_file_is_submitted_for_transcription_in_one_request(server: Running) -
             data={"transcribe": "false"},
         )
         assert none.status_code == 422
+
+
+def test_a_media_tells_what_its_version_leaves_out(either_server: Running) -> None:
+    lost = {"code": "frames_lost", "message": "3 frames of the picture could not be decoded"}
+    nonsense = [{"code": 7}, "frames", None]
+    with either_server.user() as ada:
+        media_id = library.add(either_server, library.user_id(ada))
+        held = library.claim(either_server, "transcode")
+        library.put(either_server, held, {"master.m3u8": MASTER})
+        library.tell(either_server, held, 0.5, {"renditions": [], "warnings": [lost, *nonsense]})
+        library.finish(either_server, held)
+        assert ada.get(f"/media/{media_id}").json()["warnings"] == [lost]
+        # The next version has warnings of its own, told as older workers do.
+        result = {"warnings": ["the end is missing", 7]}
+        library.publish(either_server, media_id, {"master.m3u8": MASTER + b"\n"}, result)
+        older = [{"code": "other", "message": "the end is missing"}]
+        assert ada.get("/media").json()["items"][0]["warnings"] == older

@@ -93,6 +93,8 @@ def show(id: Id, /, *, json: output.Json = False) -> None:
         output.print_json(media)
         return
     output.print_pairs((name, value) for name, value in _pairs(media).items() if value)
+    for warning in media["warnings"]:
+        print(f"warning: {output.one_line(warning['message'])}")
     if media["renditions"]:
         print()
         output.print_renditions(media["renditions"])

@@ -53,6 +53,8 @@ class Board:
         self.stage = "probe"
         self.pictures: dict[str, Row] = {}
         self.sounds: dict[str, Row] = {}
+        # Each a code and a sentence.
+        self.warnings: list[dict[str, str]] = []
         # What the next attempt has to know; told with the progress.
         self.notes: dict[str, Any] = dict(job.checkpoint or {})
         self._waiting: list[threading.Event] = []
@@ -119,6 +121,7 @@ class Board:
             audio=sounds if pictures else None,
             speed=round(speed, 2) if speed else None,
             eta_seconds=self._left(speed),
+            warnings=list(self.warnings) if pictures or sounds else None,
         )
         for told in waiting:
             told.set()

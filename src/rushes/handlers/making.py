@@ -34,12 +34,11 @@ class Desk:
     board: Board
     profile: Profile
     edit: Mapping[str, Any]
-    warnings: list[str]
 
     @classmethod
     def of(cls, job: JobContext) -> Desk:
         wishes = profile.decode(job.args.get("settings") or {})
-        return cls(job, Shelf(job), Board(job), wishes, job.args.get("edit") or {}, [])
+        return cls(job, Shelf(job), Board(job), wishes, job.args.get("edit") or {})
 
     @property
     def begin(self) -> float:
@@ -50,9 +49,13 @@ class Desk:
     def overlay(self) -> Mapping[str, Any]:
         return self.edit.get("overlay") or {}
 
-    def warn(self, sentence: str) -> None:
+    @property
+    def warnings(self) -> list[str]:
+        return [each["message"] for each in self.board.warnings]
+
+    def warn(self, code: str, sentence: str) -> None:
         """What people should know about what was made."""
-        self.warnings.append(sentence)
+        self.board.warnings.append({"code": code, "message": sentence})
         self.job.log(sentence)
 
     def seconds_of(self, name: str) -> list[float]:

@@ -186,7 +186,8 @@ class Picture:
             raise errors.Divided(parts, checkpoint=desk.board.notes)
         times = self._without_lost_end(times)
         if lost := self._lost():
-            desk.warnings.append(f"{lost} frames of the picture could not be decoded")
+            frames = "1 frame" if lost == 1 else f"{lost} frames"
+            desk.warn("frames_lost", f"{frames} of the picture could not be decoded")
         return times
 
     def _lost(self) -> int:
@@ -265,7 +266,7 @@ class Picture:
         first = missing[0]
         if first == 0 or missing != list(range(first, len(times.segments))):
             raise refused("the file is damaged: parts of the picture cannot be decoded", "damaged")
-        self._desk.warnings.append("the end of the picture cannot be decoded")
+        self._desk.warn("end_unreadable", "the end of the picture cannot be decoded")
         stop = times.segments[first].start_pts
         return replace(times, segments=times.segments[:first], end_pts=stop)
 

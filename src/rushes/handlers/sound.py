@@ -64,7 +64,8 @@ def _tell_of_what_is_before(desk: Desk, audios: Sequence[AudioStream], zero: flo
     begins = [each.start_seconds for each in audios if each.start_seconds is not None]
     early = zero - min(begins, default=zero)
     if early > HEARD_SECONDS and not desk.begin:
-        desk.warn(f"{early:.1f} s of sound before the picture begins are left out")
+        sentence = f"{early:.1f} s of sound before the picture begins are left out"
+        desk.warn("sound_before_picture", sentence)
 
 
 def _make_plans(
@@ -240,7 +241,7 @@ def _make(
         except process.ToolFailed:
             if desk.job.attempt < desk.job.max_attempts:
                 raise
-            desk.warnings.append("the sound could not be read to its end")
+            desk.warn("sound_unreadable", "the sound could not be read to its end")
         desk.shelf.flush()
     for name in names:
         if desk.seconds_of(name):

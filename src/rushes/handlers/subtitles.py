@@ -21,17 +21,20 @@ def make(desk: Desk, source: Source, *, zero: float, seconds: float) -> list[pla
     _name_pictures(desk, source.found.subtitles)
     texts = [each for each in source.found.subtitles if each.codec in TEXT_CODECS]
     if texts and source.in_order:
-        desk.warn("its subtitles were left out: their times make no sense")
+        desk.warn("subtitles_left_out", "its subtitles were left out: their times make no sense")
         return []
     if len(texts) > MOST_TRACKS:
-        desk.warn(f"only {MOST_TRACKS} of its {len(texts)} subtitles were kept")
+        desk.warn(
+            "subtitles_left_out", f"only {MOST_TRACKS} of its {len(texts)} subtitles were kept"
+        )
     made: list[playlist.Text] = []
     for number, stream in enumerate(texts[:MOST_TRACKS]):
         found = subtitles.written(
             _extracted(desk, source.path, texts[:MOST_TRACKS], number), zero=zero, seconds=seconds
         )
         if found.cut:
-            desk.warn(f"of subtitles {_name(stream)} only the first {found.cues} lines were kept")
+            sentence = f"of subtitles {_name(stream)} only the first {found.cues} lines were kept"
+            desk.warn("subtitles_cut", sentence)
         if not found.cues:
             desk.job.log(f"there is nothing in subtitles {_name(stream)}")
             continue
@@ -46,7 +49,8 @@ def _name_pictures(desk: Desk, streams: Sequence[Subtitle]) -> None:
     pictures = [each for each in streams if each.codec not in TEXT_CODECS]
     if pictures:
         names = ", ".join(_name(each) for each in pictures[:MOST_TRACKS])
-        desk.warn(f"{len(pictures)} subtitles are pictures, not text, and were left out: {names}")
+        sentence = f"subtitles that are pictures, not text, were left out: {names}"
+        desk.warn("picture_subtitles", sentence)
 
 
 def _name(stream: Subtitle) -> str:
@@ -62,7 +66,7 @@ def _extracted(desk: Desk, path: Path, streams: Sequence[Subtitle], number: int)
         for each, stream in enumerate(streams):
             _extract(desk, path, {each: stream})
     if not file.exists():
-        desk.warn(f"subtitles {_name(streams[number])} cannot be read")
+        desk.warn("subtitles_unreadable", f"subtitles {_name(streams[number])} cannot be read")
         return ""
     return file.read_bytes().decode(errors="replace")
 

@@ -86,6 +86,7 @@ def _video(desk: Desk, source: Source) -> dict[str, Any]:
         desk.shelf.discard((f"{ORIGINAL}/", "audio"))
         desk.board.pictures.clear()
         desk.board.sounds.clear()
+        desk.board.warnings.clear()
         return _pictures(desk, source)
 
 
@@ -140,7 +141,7 @@ def _thumbnail_later(desk: Desk, source: Source, aside: Aside, encoded: threadin
 def _finish(desk: Desk, source: Source, picture: Picture, times: Timeline) -> dict[str, Any]:
     board, video = desk.board, source.video
     if said := source.missing:
-        desk.warn(said)
+        desk.warn("end_missing", said)
     board.step("master_playlist")
     if "storyboard.vtt" not in desk.shelf.files:
         stills.storyboard(desk, source.path, video, times)
@@ -185,7 +186,7 @@ def _sound(desk: Desk, source: Source) -> dict[str, Any]:
     if not seconds:
         raise refused("there is no sound in this file that could be read", "damaged")
     if not desk.edit and (said := what_is_missing(source.found, seconds)):
-        desk.warn(said)
+        desk.warn("end_missing", said)
     desk.board.step("thumbnail")
     stills.waveform(desk, source.path, source.found, seconds)
     desk.board.step("master_playlist")

@@ -8,6 +8,7 @@ from typing import Any
 from rushes import events
 from rushes.db.database import Tx
 from rushes.folding import folded
+from rushes.jobs.job import decode
 from rushes.media.media import Media, NewMedia, Sizes
 from rushes.media.pipeline import BESIDE, PURGE, TRANSCRIBE
 from rushes.media.trash_store import TRASHED
@@ -476,10 +477,25 @@ def sizes(tx: Tx, version_ids: list[str]) -> dict[str, Sizes]:
     }
 
 
-def renditions(tx: Tx, version_ids: list[str]) -> dict[str, str]:
+def facts(tx: Tx, version_ids: list[str]) -> dict[str, dict[str, Any]]:
+    """What the job that made a version told of it last: its renditions, and what people should
+    know. Older workers name warnings in their result alone."""
     rows = tx.all(
-        "SELECT id, renditions FROM versions WHERE renditions IS NOT NULL"
-        " AND id IN ({given:id text})",
+        """
+        SELECT versions.id, renditions,
+            CASE WHEN coalesce(renditions, '') NOT LIKE :told THEN jobs.result END AS result
+        FROM versions LEFT JOIN jobs ON jobs.id = versions.job_id
+        WHERE versions.id IN ({given:id text})""",
+        told='%"warnings":%',
         given=[{"id": id} for id in version_ids],
     )
-    return {row["id"]: row["renditions"] for row in rows}
+    return {row["id"]: _facts(decode(row["renditions"]), decode(row["result"])) for row in rows}
+
+
+def _facts(told: Any, result: Any) -> dict[str, Any]:
+    """Workers' words: either may be anything."""
+    known = told if isinstance(told, dict) else {}
+    said = result.get("warnings") if isinstance(result, dict) else None
+    plain = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
+    warnings = [{"code": "other", "message": each} for each in plain]
+    return ({"warnings": warnings} if warnings else {}) | known

@@ -178,6 +178,13 @@ class StorageUse(BaseModel):
     other_bytes: int = Field(description="Thumbnails, playlists and the like.")
 
 
+class MediaWarning(BaseModel):
+    """What people should know about what was made of a source, though it can be watched."""
+
+    code: str = Field(description="Such as end_missing; see the page about transcoding.")
+    message: str
+
+
 class Media(BaseModel):
     id: str
     title: str
@@ -213,6 +220,9 @@ class Media(BaseModel):
     height: int | None = None
     edit: Edit | None = Field(None, description="What was cut and laid over, if anything was.")
     duplicate_of: list[str] = Field([], description="Other media of yours with the same bytes.")
+    warnings: list[MediaWarning] = Field(
+        [], description="Of the version that is watched: what was left out or could not be read."
+    )
     storage: StorageUse | None = Field(None, description="Once there is a version to watch.")
     deleted_at: Time | None = Field(None, description="Since when it is in the trash.")
     purge_at: Time | None = Field(None, description="Until when it can surely be restored.")

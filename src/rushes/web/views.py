@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
+from pydantic import BaseModel
 
 from rushes import clock, sanitize
 from rushes.accounts.account import User
@@ -27,6 +27,8 @@ MASTER, THUMBNAIL = "master.m3u8", "thumbnail.jpg"
 STORYBOARD, CHAPTERS, WAVEFORM = "storyboard.vtt", "chapters.vtt", "waveform.json"
 SHOWN_IN_TRASH = {THUMBNAIL}
 WELL_KNOWN = (MASTER, THUMBNAIL, STORYBOARD, CHAPTERS, WAVEFORM)
+
+Shape = TypeVar("Shape", bound=BaseModel)
 SAME_NAME = set(models.Job.model_fields) & set(jobs.Job.__dataclass_fields__)
 
 
@@ -69,11 +71,19 @@ def _detail(detail: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renditions(detail: Any) -> list[models.Rendition]:
-    found = detail.get("renditions") if isinstance(detail, dict) else None
+    return _fitting(models.Rendition, detail, "renditions")
+
+
+def warnings(detail: Any) -> list[models.MediaWarning]:
+    return _fitting(models.MediaWarning, detail, "warnings")
+
+
+def _fitting(model: type[Shape], detail: Any, name: str) -> list[Shape]:
+    found = detail.get(name) if isinstance(detail, dict) else None
     made = []
     for each in found if isinstance(found, list) else []:
         try:
-            made.append(models.Rendition.model_validate(each))
+            made.append(model.model_validate(each))
         except ValueError:
             continue
     return made
@@ -104,7 +114,7 @@ def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]
     failures = playback_store.failures(tx, failed) if failed else {}
     files = watchable(tx, items)
     versions = [item.current_version_id for item in items if item.current_version_id]
-    published = media_store.renditions(tx, versions) if versions else {}
+    published = media_store.facts(tx, versions) if versions else {}
     sizes = media_store.sizes(tx, versions) if versions else {}
     return [
         _media(
@@ -149,13 +159,11 @@ def _media(
     live: Sequence[jobs.Job],
     failure: dict[str, Any],
     files: set[str],
-    published: str | None,
+    published: Mapping[str, Any] | None,
     sizes: Sizes | None,
 ) -> models.Media:
     making = [each for each in live if each.kind not in BESIDE]
-    detail = msgspec.json.decode(published) if published else None
-    if detail is None and making:
-        detail = making[0].detail
+    detail = published or (making[0].detail if making else None)
     done = 1.0 if item.status == "ready" else 0.0
     names = set(models.Media.model_fields) & set(Media.__dataclass_fields__) - {"edit"}
     values = {name: said(name, getattr(item, name)) for name in names}
@@ -166,6 +174,7 @@ def _media(
         edit=edit(item),
         progress=making[0].progress if making else done,
         renditions=ladder,
+        warnings=warnings(detail),
         jobs=[_job(each, item.title) for each in live],
         **failure,
         **urls(files & SHOWN_IN_TRASH if item.deleted_at else files, f"/api/v1/media/{item.id}"),

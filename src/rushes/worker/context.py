@@ -93,10 +93,12 @@ class JobContext:
         speed: float | None = None,
         eta_seconds: float | None = None,
         text: str | None = None,
+        warnings: Sequence[Mapping[str, str]] | None = None,
         engine_id: str | None = None,
     ) -> None:
         """Tell how far the job is (0 to 1), and what the next attempt may start from. Raises when
-        the handler has to stop."""
+        the handler has to stop. `warnings`: what people should know about what is made, each with
+        `code` and `message`; the version keeps those that were told last."""
         self.raise_if_stopped()
         self.alive()
         self.flush_log()
@@ -106,6 +108,7 @@ class JobContext:
             "speed": speed,
             "eta_seconds": eta_seconds,
             "text": text,
+            "warnings": warnings,
         }
         given = {name: value for name, value in detail.items() if value is not None}
         report = Progress(

@@ -269,6 +269,7 @@ const en = {
     renamed: "Renamed.",
     actions: "Actions",
     transcript: "Transcript",
+    warnings: "Good to know",
     facts: {
       added: (date: string) => `Added ${date}`,
       edited: "Edited",
