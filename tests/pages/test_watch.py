@@ -140,7 +140,7 @@ def test_what_is_going_on_is_told_as_it_happens(
         {"name": name, "status": "in_progress", "segments_total": 4, "segments_completed": done}
         for name, done in (("720p", 1), ("360p", 3))
     ]
-    early = {"code": "sound_before_picture", "message": "2.0 s of <b>sound</b> are left out"}
+    early = {"code": "sound_before_picture", "message": "2.0 s of <b>sound are left out"}
     told = {"renditions": rungs, "speed": 2.5, "eta_seconds": 90, "warnings": [early]}
     library.tell(server, held, 0.42, told)
     expect(page.get_by_role("heading", name="Getting the first part ready")).to_be_visible()
@@ -150,7 +150,7 @@ def test_what_is_going_on_is_told_as_it_happens(
     expect(bar).to_have_attribute("aria-valuenow", "75")
     page.reload()
     warnings = page.get_by_role("list", name="Good to know")
-    expect(warnings.get_by_text("2.0 s of <b>sound</b> are left out")).to_be_visible()
+    expect(warnings.get_by_text("2.0 s of <b>sound are left out")).to_be_visible()
     assert barriers(page) == []
     server.rushes.dispatch.fail(held, "permanent", "corrupt", "the file is <b>damaged</b>")
     expect(page.get_by_role("heading", name="This could not be encoded")).to_be_visible()
