@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from running import Running
 from rushes.settings import Settings
 from rushes.web import addresses
 from web import library
+from web.test_accounts import PASSWORD, add_user
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +90,81 @@ def test_links_to_share_sign_in_and_join_lead_to_where_they_were_asked_for(
         # Who asks elsewhere is told elsewhere.
         again = admin.get(f"/media/{media_id}").json()
         assert again["share_url"].startswith(server.url)
+
+
+FILMS = "https://films.example"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "asked", "origin", "is_own"),
+    [
+        # At the address that was used, with its scheme and port.
+        (None, "http://nas.local:8484", "http://nas.local:8484", True),
+        (None, "http://nas.local:8484", "https://nas.local:8484", False),
+        (None, "http://nas.local:8484", "http://nas.local", False),
+        (None, "http://nas.local:8484", "http://nas.local:8485", False),
+        (None, "http://NAS.local:80", "http://nas.local", True),
+        (None, "https://nas.local", "https://nas.local:443", True),
+        (None, "https://nas.local", "https://nas.local:80", False),
+        (None, "http://[fd00::5]:8484", "http://[fd00::5]:8484", True),
+        # A proxy with TLS that has told the scheme, and one that has not.
+        (FILMS, FILMS, FILMS, True),
+        (FILMS, "http://films.example", FILMS, True),
+        (f"{FILMS}/", "http://films.example", FILMS, True),
+        (FILMS, "http://films.example", "http://films.example", False),
+        (FILMS, FILMS, "http://films.example", False),
+        (FILMS, FILMS, "https://films.example.evil.example", False),
+        (f"{FILMS}:8443", "http://films.example:8443", "http://films.example:8443", False),
+        # Past the proxy, at an address of its own; and through one that hides the host.
+        (FILMS, "http://192.168.7.20:8484", "http://192.168.7.20:8484", True),
+        (FILMS, "http://192.168.7.20:8484", FILMS, True),
+        ("http://films.example", FILMS, FILMS, True),
+        # What is not an origin.
+        (None, "http://nas.local", "null", False),
+        (None, "http://nas.local", "", False),
+        (None, "http://nas.local", "nas.local", False),
+        (None, "http://nas.local", "http://nas.local/", False),
+        (None, "http://nas.local", "http://nas.local/page", False),
+        (None, "http://nas.local", "http://nas.local@nas.local", False),
+        (None, "http://nas.local", "http://nas.local:x", False),
+        (None, "http://nas.local:x", "http://nas.local:x", False),
+        (None, None, "null", False),
+    ],
+)
+def test_a_page_is_ours_by_scheme_host_and_port(
+    base_url: str | None, asked: str | None, origin: str, is_own: bool
+) -> None:
+    token = addresses.used.set(asked)
+    try:
+        settings = Settings(base_url=base_url) if base_url else Settings()
+        assert addresses.is_own(settings, origin) is is_own
+    finally:
+        addresses.used.reset(token)
+
+
+@pytest.mark.parametrize("base_url", ["", FILMS])
+def test_a_page_that_came_without_tls_changes_nothing_on_a_site_with_it(
+    serve: Callable[..., Running], base_url: str
+) -> None:
+    """The tests' own address is that of a trusted proxy."""
+    server = serve(base_url=base_url)
+    server.url = f"http://127.0.0.1:{server.settings.port}"
+    add_user(server)
+    there = {"Host": "films.example", "X-Forwarded-Proto": "https"}
+    with server.client(None) as browser:
+        browser.headers.update(there)
+        signed = browser.post("/session", json={"name": "ada", "password": PASSWORD})
+        assert signed.status_code == 201
+        cookie = {"Cookie": f"rushes_session={signed.cookies['rushes_session']}"}
+        browser.cookies.clear()
+
+        def write(origin: str) -> int:
+            headers = {"Origin": origin, **cookie}
+            return browser.post("/tokens", json={"name": "t"}, headers=headers).status_code
+
+        assert [write(each) for each in (FILMS, f"{FILMS}:443")] == [201, 201]
+        foreign = ("http://films.example", "null", f"{FILMS}:8484", f"{FILMS}.evil.example")
+        assert [write(each) for each in foreign] == [403] * 4
 
 
 def test_a_mistyped_address_is_a_page_for_people_and_a_problem_for_programs(

@@ -11,6 +11,8 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from rushes.settings import Settings, web_address
 
@@ -34,6 +36,18 @@ def public(settings: Settings) -> str:
     if settings.host not in ANY:
         return asked or settings.base_url
     return web_address(lan() or "127.0.0.1", settings.port)
+
+
+def is_own(settings: Settings, origin: str) -> bool:
+    """Whether a page with this `Origin` is one of ours: scheme, host and port are those of the
+    request or of the setting. Behind a proxy that does not tell the scheme, a request to the
+    setting's https address looks like http: a page that was sent without TLS must not count."""
+    asker, told, asked = _origin(origin), _of(settings.base_url), _of(used.get() or "")
+    if asker is None:
+        return False
+    if told and asked and told.scheme == "https" and told.authority == asked.authority:
+        return asker == told
+    return asker in (told, asked)
 
 
 def greeting(settings: Settings) -> Iterator[str]:
@@ -75,6 +89,30 @@ def lan() -> str | None:
 
 
 ANY = ("", "0.0.0.0", "::")
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class _Origin(NamedTuple):
+    scheme: str
+    # Host and port; no port where it is the scheme's own.
+    authority: tuple[str, int | None]
+
+
+def _of(url: str) -> _Origin | None:
+    return _origin("/".join(url.split("/")[:3]))
+
+
+def _origin(text: str) -> _Origin | None:
+    """RFC 6454: a scheme, a host and a port; None when there is anything else in it."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    more = parts.path or parts.query or parts.fragment or "@" in parts.netloc
+    if more or not host or parts.scheme not in DEFAULT_PORTS:
+        return None
+    return _Origin(parts.scheme, (host, None if port == DEFAULT_PORTS[parts.scheme] else port))
 
 
 def _host(address: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
@@ -19,6 +18,7 @@ from rushes.accounts import access, keys, security_log, throttle
 from rushes.accounts.access import KeyHolder
 from rushes.accounts.account import Principal, Scope
 from rushes.accounts.security_log import Action
+from rushes.web import addresses
 from rushes.web.site import Here, Site
 
 T = TypeVar("T")
@@ -87,15 +87,8 @@ def refuse_foreign(site: Site, request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is None:
         return
-    if _host(origin) not in (request.headers.get("host"), _host(site.settings.base_url)):
+    if not addresses.is_own(site.settings, origin):
         raise errors.Denied("this request came from another site")
-
-
-def _host(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return "nowhere"
 
 
 def _user(
