@@ -12,7 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 import world as worlds
+from proxy import Proxy
 from rushes import Rushes, config, wakeup
+from rushes.db.database import Database
 from rushes.protocol import Hello
 
 FOREVER = 3_600.0
@@ -29,6 +31,10 @@ def rushes(database_url: str, settings: config.Settings) -> Iterator[Rushes]:
     with Rushes(database_url, settings=settings) as opened:
         opened.handler("noop")(lambda job: None)
         yield opened
+
+
+def bell_of(db: Database) -> wakeup.Postgres:
+    return wakeup.Postgres(db.connect, "rushes_jobs", watch=db.deadlines.watch)
 
 
 def waiting_claim(rushes: Rushes) -> tuple[threading.Thread, list[str]]:
@@ -105,12 +111,11 @@ def test_the_listener_comes_back_after_its_connection_was_cut(
 ) -> None:
     monkeypatch.setattr(wakeup, "RECONNECT_SECONDS", 0.01)
     with worlds.postgres_database() as url:
-        conninfo = url.replace("+psycopg", "")
-        bell = wakeup.Postgres(conninfo, "rushes_jobs")
+        bell = bell_of(Database(url))
         mark = bell.mark()
         assert bell.wait(mark, 20)
         mark = bell.mark()
-        with psycopg.connect(conninfo, autocommit=True) as admin:
+        with psycopg.connect(Database(url).conninfo, autocommit=True) as admin:
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE query LIKE 'LISTEN%' AND datname = current_database()"
@@ -119,12 +124,58 @@ def test_the_listener_comes_back_after_its_connection_was_cut(
         bell.close()
 
 
+def test_the_listener_comes_back_when_its_connection_has_gone_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wakeup, "RECONNECT_SECONDS", 0.01)
+    monkeypatch.setattr(wakeup, "LISTEN_SECONDS", 0.05)
+    monkeypatch.setattr(wakeup, "CHECK_SECONDS", 0.1)
+    with worlds.postgres_database() as url:
+        real = sa.make_url(url)
+        assert real.port is not None
+        with Proxy(real.port) as proxy:
+            proxy.open()
+            db = Database(real.set(port=proxy.port).render_as_string(hide_password=False))
+            db.deadlines.seconds = 0.5
+            bell = bell_of(db)
+            assert bell.wait(bell.mark(), 20)
+            mark = bell.mark()
+            proxy.silence()
+            # Connections that are made from now on work, and those that were made do not.
+            proxy.speak()
+            assert bell.wait(mark, 20), "nothing has told it that nobody is there"
+            mark = bell.mark()
+            with psycopg.connect(Database(url).conninfo, autocommit=True) as another:
+                another.execute("NOTIFY rushes_jobs")
+            assert bell.wait(mark, 20)
+            bell.close()
+
+
+@pytest.mark.parametrize("trouble", [ValueError("never expected"), OSError(24, "too many files")])
+def test_the_listener_goes_on_after_what_nobody_expected(
+    monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    monkeypatch.setattr(wakeup, "RECONNECT_SECONDS", 0.01)
+    with worlds.postgres_database() as url:
+        db = Database(url)
+        troubles = iter([trouble])
+
+        def connect() -> psycopg.Connection:
+            for each in troubles:
+                raise each
+            return db.connect()
+
+        bell = wakeup.Postgres(connect, "rushes_jobs", watch=db.deadlines.watch)
+        assert bell.wait(bell.mark(), 20)
+        bell.close()
+
+
 def test_what_was_rung_is_told_before_closing(settings: config.Settings) -> None:
     with worlds.postgres_database() as url:
-        conninfo = url.replace("+psycopg", "")
-        with psycopg.connect(conninfo, autocommit=True) as listener:
+        db = Database(url)
+        with psycopg.connect(db.conninfo, autocommit=True) as listener:
             listener.execute("LISTEN rushes_jobs")
-            bell = wakeup.Postgres(conninfo, "rushes_jobs")
+            bell = bell_of(db)
             bell.ring()
             bell.close()
             assert len(list(listener.notifies(timeout=10, stop_after=1))) == 1

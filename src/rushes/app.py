@@ -270,7 +270,7 @@ def terms(settings: config.Settings) -> Terms:
 def _bell(db: Database) -> wakeup.Wakeup:
     if db.dialect.name == "sqlite":
         return wakeup.Local()
-    return wakeup.Postgres(db.conninfo, dialects.CHANNEL)
+    return wakeup.Postgres(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
 
 
 def _new(kind: str, args: Mapping[str, Any] | None, options: Mapping[str, Any]) -> NewJob:

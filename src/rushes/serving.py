@@ -110,6 +110,7 @@ class Server:
         self._leaving = threading.Lock()
         self._changed = threading.Event()
         self._left = False
+        self._gave_back = threading.Event()
         self._boot_id = ids.new("boot")
         self._titles_indexed = False
         self.http: uvicorn.Server | None = None
@@ -171,21 +172,25 @@ class Server:
                 return
             self._left = True
         self.site.stopping.set()
+        # A database that is silent must not keep anybody here.
+        self.rushes.db.deadlines.hurry(GRACE_SECONDS)
         self.site.doorbell.close()
         self.site.relay.close()
         for worker in self._crew:
             worker.stop()
-        for thread in self._threads:
-            if thread.name != "chores":
-                thread.join(STOP_SECONDS)
-        for worker in self._crew:
-            worker.abandon()
+        _join([each for each in self._threads if each.name != "chores"])
+        try:
+            for worker in self._crew:
+                worker.abandon()
+        finally:
+            self._gave_back.set()
 
     def stop(self) -> None:
         self.leave()
+        # Whoever was asked first may still be at it; a silent database ends it sooner.
+        self._gave_back.wait(GRACE_SECONDS)
         self.rushes.chores.stop()
-        for thread in self._threads:
-            thread.join(STOP_SECONDS)
+        _join(self._threads)
         with suppress(OSError):
             (self.settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)
         if self.site.downloads is not None:
@@ -528,6 +533,13 @@ def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket
         yield settings, [listener]
     finally:
         listener.close()
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    """They have been told at the same time, and have this long together."""
+    latest = time.monotonic() + STOP_SECONDS
+    for thread in threads:
+        thread.join(max(0, latest - time.monotonic()))
 
 
 def _private(path: str, flags: int) -> int:

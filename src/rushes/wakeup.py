@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import psycopg
+
+log = logging.getLogger("rushes.wakeup")
 
 # NOTIFY makes commits wait for each other (measured: half the throughput with 16 writers), so in a
 # rush it is sent by a thread of its own, after the commit, for all that came within this time.
@@ -20,6 +24,10 @@ COALESCE_SECONDS = 0.005
 RECONNECT_SECONDS = 1.0
 # How long closing may have to wait for the listener.
 LISTEN_SECONDS = 0.5
+# How often the listener asks whether its connection still leads anywhere: it hears nothing either
+# way, and polls alone would find the work.
+CHECK_SECONDS = 15.0
+CLOSE_SECONDS = 2.0
 
 
 class Wakeup(Protocol):
@@ -76,9 +84,18 @@ class Local:
 class Postgres:
     """Two threads, each started when first needed: one tells, one listens."""
 
-    def __init__(self, conninfo: str, channel: str) -> None:
-        self._conninfo = conninfo
+    def __init__(
+        self,
+        connect: Callable[[], psycopg.Connection],
+        channel: str,
+        *,
+        watch: Callable[[int], AbstractContextManager[None]],
+    ) -> None:
+        """`connect` answers a connection in autocommit. `watch` gets the number of its socket, and
+        ends it when the server stays silent meanwhile."""
+        self._connect = connect
         self._channel = channel
+        self._watch = watch
         self._local = Local()
         self._closing = threading.Event()
         self._rung = threading.Event()
@@ -110,8 +127,9 @@ class Postgres:
         """What was rung before is still told."""
         self._closing.set()
         self._rung.set()
+        latest = time.monotonic() + CLOSE_SECONDS
         for thread in self._threads.values():
-            thread.join(timeout=5)
+            thread.join(max(0, latest - time.monotonic()))
         atexit.unregister(self.close)
         self._local.close()
 
@@ -134,6 +152,10 @@ class Postgres:
                 work()
             except psycopg.Error:
                 self._closing.wait(RECONNECT_SECONDS)
+            except Exception:
+                # Without it every waiting worker would be left to its polls, and nobody told.
+                log.exception("wake-ups failed")
+                self._closing.wait(RECONNECT_SECONDS)
             if self._closing.is_set():
                 return
 
@@ -142,20 +164,24 @@ class Postgres:
             while True:
                 self._rung.wait()
                 self._rung.clear()
-                connection.execute(f"NOTIFY {self._channel}")
+                self._say(connection, f"NOTIFY {self._channel}")
                 if self._closing.wait(COALESCE_SECONDS):
                     return
 
     def _listen(self) -> None:
         with self._connect() as connection:
-            connection.execute(f"LISTEN {self._channel}")
+            self._say(connection, f"LISTEN {self._channel}")
             # Whatever was told while nobody listened.
             self._local.ring()
+            answered_at = time.monotonic()
             while not self._closing.is_set():
                 for _ in connection.notifies(timeout=LISTEN_SECONDS, stop_after=1):
                     self._local.ring()
+                    answered_at = time.monotonic()
+                if time.monotonic() - answered_at > CHECK_SECONDS:
+                    self._say(connection, "SELECT 1")
+                    answered_at = time.monotonic()
 
-    def _connect(self) -> psycopg.Connection:
-        import psycopg
-
-        return psycopg.connect(self._conninfo, autocommit=True, connect_timeout=5)
+    def _say(self, connection: psycopg.Connection, statement: str) -> None:
+        with self._watch(connection.fileno()):
+            connection.execute(statement)

@@ -12,7 +12,7 @@ from running import Running
 from rushes import errors
 from rushes.db.database import Database
 from rushes.jobs import read_store
-from world import postgres_database
+from world import World, postgres_database
 
 
 def test_a_database_that_goes_silent_is_given_up_and_found_again() -> None:
@@ -30,6 +30,18 @@ def test_a_database_that_goes_silent_is_given_up_and_found_again() -> None:
             proxy.speak()
             assert db.run(read_store.now)
             db.close()
+
+
+def test_a_database_whose_connections_are_all_in_use_is_busy(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = sa.create_engine(
+        world.db.url, poolclass=sa.QueuePool, pool_size=1, max_overflow=0, pool_timeout=0.01
+    )
+    monkeypatch.setattr(world.db, "_engine", engine)
+    with engine.connect(), pytest.raises(errors.DatabaseBusy), world.db.read():
+        pass
+    engine.dispose()
 
 
 def test_a_server_that_does_not_tell_of_events_is_not_ready(

@@ -24,10 +24,13 @@ from resilience.stage import Stage
 from running import Clients, given_values, settings_for, text, wait_for_server
 from rushes import cli, settings
 from rushes.cli import serve, worker
+from rushes.db import database
 from rushes.worker.remote import Remote
 from scanner import check_log_file
 
 END_SECONDS = 30
+IMPATIENT = "IMPATIENT"
+IMPATIENT_SECONDS = 2.0
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["__main__", "resilience.programs", "rushes.serving"])
 
@@ -83,7 +86,8 @@ class Program:
 
 
 class Server(Program, Clients):
-    def __init__(self, data_dir: Path, **given: Any) -> None:
+    def __init__(self, data_dir: Path, *, impatient: bool = False, **given: Any) -> None:
+        """`impatient`: it soon gives up a database that does not answer."""
         self.settings = settings_for(data_dir=data_dir, port=_own_port(), **given)
         self.url = f"http://127.0.0.1:{self.settings.port}"
         self.stage = Stage(data_dir / "stage")
@@ -92,6 +96,8 @@ class Server(Program, Clients):
             for name, value in given_values(self.settings).items()
         }
         environment[stage.VARIABLE] = str(self.stage.directory)
+        if impatient:
+            environment[IMPATIENT] = "yes"
         super().__init__(["serve"], environment, data_dir / "server.log")
 
     def set(self, **given: Any) -> None:
@@ -137,6 +143,8 @@ def _run(arguments: list[str], environment: Mapping[str, str], log: str) -> None
     crashing_server.install()
     crashing_server.hurry()
     _mark_worker()
+    if os.environ.get(IMPATIENT):
+        database.DEADLINE_SECONDS = IMPATIENT_SECONDS
     sys.exit(cli.main(arguments))
 
 

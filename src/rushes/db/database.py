@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -24,6 +24,9 @@ from rushes import errors
 from rushes.db import dialects
 from rushes.db.deadline import Deadlines
 from rushes.db.filelock import FileLock
+
+if TYPE_CHECKING:
+    import psycopg
 
 T = TypeVar("T")
 log = logging.getLogger("rushes.db")
@@ -44,11 +47,13 @@ POSTGRES_OPTIONS = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
-    "connect_timeout": 10,
+    "connect_timeout": 5,
     "tcp_user_timeout": 30_000,
 }
 # Of a transaction, as this side sees it: the limits above are kept by a server that is alive.
 DEADLINE_SECONDS = 60.0
+# For a connection, when all of them are in use.
+POOL_SECONDS = 10.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -128,9 +133,16 @@ class Database:
             self._engine = _postgres_engine(self.url, "AUTOCOMMIT", POSTGRES_LIMITS)
             self.engine = _postgres_engine(self.url, "READ COMMITTED", {})
 
+    def connect(self) -> psycopg.Connection:
+        """A PostgreSQL connection of one's own, in autocommit; it is for the caller to watch it."""
+        import psycopg
+
+        options: dict[str, Any] = dict(POSTGRES_OPTIONS)
+        return psycopg.connect(self.conninfo, autocommit=True, **options)
+
     @property
     def conninfo(self) -> str:
-        """For connections of one's own, with the password in it."""
+        """With the password in it."""
         return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @contextmanager
@@ -159,8 +171,9 @@ class Database:
             self._committed(tx)
 
     @contextmanager
-    def read(self) -> Iterator[Tx]:
-        with self._connection() as connection:
+    def read(self, seconds: float | None = None) -> Iterator[Tx]:
+        """`seconds`: how long to wait for a PostgreSQL that is silent, if not as long as usual."""
+        with self._connection(seconds) as connection:
             yield Tx(self.dialect, connection.cursor(), self.clock)
 
     def run(self, verb: Callable[[Tx], T]) -> T:
@@ -201,6 +214,8 @@ class Database:
         try:
             yield
         except Exception as error:
+            if isinstance(error, sa.exc.TimeoutError):
+                raise errors.DatabaseBusy("all connections to the database are in use") from error
             cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
             ours = self.dialect.rename(cause) if isinstance(cause, Exception) else None
             if ours is None:
@@ -208,11 +223,11 @@ class Database:
             raise ours from error
 
     @contextmanager
-    def _connection(self) -> Iterator[Any]:
+    def _connection(self, seconds: float | None = None) -> Iterator[Any]:
         with self.renamed():
             connection = self._engine.raw_connection()
             try:
-                with self._watched(connection.driver_connection):
+                with self._watched(connection.driver_connection, seconds):
                     yield connection
             finally:
                 if self.dialect.is_broken(connection.driver_connection):
@@ -221,8 +236,10 @@ class Database:
                     self._engine.dispose()
                 connection.close()
 
-    def _watched(self, driver: Any) -> AbstractContextManager[None]:
-        return nullcontext() if self._lock else self.deadlines.watch(driver.pgconn.socket)
+    def _watched(self, driver: Any, seconds: float | None) -> AbstractContextManager[None]:
+        if self._lock is not None:
+            return nullcontext()
+        return self.deadlines.watch(driver.pgconn.socket, seconds)
 
     def _begin(self, connection: Any) -> None:
         if self._lock is not None:
@@ -363,6 +380,7 @@ def _postgres_engine(
             connect_args={**POSTGRES_OPTIONS, **limits},
             pool_size=16,
             max_overflow=48,
+            pool_timeout=POOL_SECONDS,
             isolation_level=isolation,
         )
     except ModuleNotFoundError:

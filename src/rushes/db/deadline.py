@@ -26,10 +26,12 @@ class Deadlines:
         self._watching = False
 
     @contextmanager
-    def watch(self, descriptor: int) -> Iterator[None]:
-        """If it takes longer than it may, whoever waits for this socket gets an error."""
+    def watch(self, descriptor: int, seconds: float | None = None) -> Iterator[None]:
+        """If it takes longer than it may, whoever waits for this socket gets an error. `seconds`:
+        for those who have less patience than others."""
         with self._lock:
-            self._watched[descriptor] = time.monotonic() + self.seconds
+            least = self.seconds if seconds is None else min(seconds, self.seconds)
+            self._watched[descriptor] = time.monotonic() + least
             if not self._watching:
                 self._watching = True
                 threading.Thread(target=self._look, name="deadlines", daemon=True).start()
@@ -38,6 +40,14 @@ class Deadlines:
         finally:
             with self._lock:
                 self._watched.pop(descriptor, None)
+
+    def hurry(self, seconds: float) -> None:
+        """Nobody waits longer than this any more, nor do those who wait already."""
+        with self._lock:
+            self.seconds = min(self.seconds, seconds)
+            latest = time.monotonic() + seconds
+            for descriptor, at in self._watched.items():
+                self._watched[descriptor] = min(at, latest)
 
     def _look(self) -> None:
         while True:

@@ -12,6 +12,8 @@ from rushes.db.database import Database
 HEAD = "0011"
 # Any constant will do; it keeps two servers that start together from migrating at once.
 ADVISORY_LOCK = 7_402_215
+# Less than those who look after a server wait for its answer.
+QUICKLY_SECONDS = 3.0
 
 
 def current(db: Database) -> str | None:
@@ -39,7 +41,7 @@ def check(db: Database) -> None:
 
 def check_quickly(db: Database) -> None:
     """As `check`, for a server that has started; a database that is silent is given up."""
-    with db.read() as tx:
+    with db.read(QUICKLY_SECONDS) as tx:
         row = tx.one("SELECT version_num FROM alembic_version")
     if row is None or row["version_num"] != HEAD:
         check(db)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,11 +77,15 @@ async def livez() -> Alive:
 
 
 @router.get("/readyz", responses={503: {"model": Ready, "description": "Not ready"}})
-def readyz(site: Here, response: Response) -> Ready:
-    """503 while the database or the storage cannot be used, or the server is leaving."""
+async def readyz(site: Here, response: Response) -> Ready:
+    """503 while the database or the storage cannot be used, or the server is leaving. Answers
+    within a few seconds, also when they do not answer at all."""
+    database, storage = await asyncio.gather(
+        site.database_probe.works(), site.storage_probe.works()
+    )
     checks = {
-        "database": _works(lambda: schema.check_quickly(site.db)),
-        "storage": _works(site.storage.check),
+        "database": database,
+        "storage": storage,
         "sweep": not site.chores.late,
         "events": not site.relay.late,
         "accepting": not site.stopping.is_set(),

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from rushes import insight, limits
 from rushes.chores import Chores
+from rushes.db import schema
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
 from rushes.engines.downloads import Downloads
@@ -23,6 +24,7 @@ from rushes.settings import Settings
 from rushes.wakeup import Wakeup
 from rushes.web import addresses
 from rushes.web.doorbell import Doorbell
+from rushes.web.probe import Probe
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class Site:
     totals: insight.Totals = field(default_factory=insight.Totals)
     guesses: limits.Guesses = field(default_factory=limits.Guesses)
     passwords: limits.Passwords = field(default_factory=limits.Passwords)
+    database_probe: Probe = field(init=False)
+    storage_probe: Probe = field(init=False)
     # None where the engine keeps its models elsewhere.
     downloads: Downloads | None = field(init=False)
 
@@ -54,6 +58,8 @@ class Site:
         self.downloads = Downloads(cache, self.stopping) if cache else None
         self.intake = Intake(self.db, self.queue, self.storage, uploads.limits_of(self.settings))
         self.holds = limits.holds(self.settings)
+        self.database_probe = Probe(lambda: schema.check_quickly(self.db))
+        self.storage_probe = Probe(self.storage.check)
 
     @property
     def base_url(self) -> str:

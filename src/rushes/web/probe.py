@@ -1,0 +1,52 @@
+"""Whether something works, told in time: what does not answer does not work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from rushes import errors
+
+log = logging.getLogger("rushes.health")
+
+# Those who look after servers do not wait for long.
+WAIT_SECONDS = 4.0
+
+
+class Probe:
+    """However many ask, one thread at a time looks. It is its own: all others may be waiting for
+    the very thing that does not answer."""
+
+    def __init__(self, check: Callable[[], None], wait_seconds: float = WAIT_SECONDS) -> None:
+        self._check = check
+        self._wait_seconds = wait_seconds
+        self._lock = threading.Lock()
+        self._looking: Future[bool] | None = None
+
+    async def works(self) -> bool:
+        looking = asyncio.wrap_future(self._look())
+        await asyncio.wait([looking], timeout=self._wait_seconds)
+        return looking.done() and looking.result()
+
+    def _look(self) -> Future[bool]:
+        with self._lock:
+            if self._looking is None or self._looking.done():
+                self._looking = Future()
+                args = (self._looking,)
+                threading.Thread(target=self._run, args=args, name="probe", daemon=True).start()
+            return self._looking
+
+    def _run(self, looking: Future[bool]) -> None:
+        works = False
+        try:
+            self._check()
+            works = True
+        except errors.RushesError as error:
+            log.debug("a probe failed: %s", error.message)
+        except Exception:
+            log.exception("a probe failed")
+        finally:
+            looking.set_result(works)
