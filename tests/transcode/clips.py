@@ -276,6 +276,10 @@ RECIPES: dict[str, Recipe] = {
         "-metadata:s:a:0 language=eng -metadata:s:a:1 language=deu",
         "-disposition:a:0 0 -disposition:a:1 default",
     ),
+    "silent-first.m4a": recipe(
+        beep(more="volume=0"), beep(), AAC, "-map 0 -map 1",
+        "-disposition:a:0 0 -disposition:a:1 default",
+    ),
     "faststart.m4a": copied("second-default.m4a", "", "-map 0 -movflags +faststart"),
     "subtitled.mkv": subtitled(["srt", "ass"], ""),
     "subtitled.mp4": subtitled(["mov_text", "mov_text"], ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -148,6 +149,11 @@ def test_all_tracks_of_sound_without_a_picture_are_kept(clips: Clips, target: Pa
         for each in sets(target, "audio")
     ]
     assert found == [("en", [names[0], names[2]]), ("de", [names[1], names[3]])]
+
+
+def test_the_waveform_is_of_the_sound_that_is_heard_first(clips: Clips, target: Path) -> None:
+    studio.make(clips["silent-first.m4a"], target)
+    assert max(json.loads((target / "waveform.json").read_text())["peaks"]) > 0.5
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ be guessed: word number n is spoken from second n on, for 0.8 seconds.
 
 from __future__ import annotations
 
+import subprocess
 import wave
 from array import array
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ffmpegs
 from rushes.engines.engine import (
     RATE,
     Answer,
@@ -52,6 +54,15 @@ def recording(path: Path, words: Sequence[int | None]) -> Path:
         file.setsampwidth(2)
         file.setframerate(RATE)
         file.writeframes(samples.tobytes())
+    return path
+
+
+def second_default(path: Path, *tracks: Path) -> Path:
+    """Two recordings as the tracks of one file, which calls the second its default."""
+    inputs = [word for each in tracks for word in ("-i", str(each))]
+    argv = [ffmpegs.known(), "-v", "error", *inputs, "-map", "0", "-map", "1", "-c:a", "flac"]
+    argv += ["-disposition:a:0", "0", "-disposition:a:1", "default", str(path)]
+    subprocess.run(argv, check=True)
     return path
 
 

@@ -28,7 +28,7 @@ from rushes.transcripts import passages, transcript
 from rushes.transcripts.transcript import Transcript
 from rushes.worker import context
 from rushes.worker.context import Stop
-from transcribe.faulty import SPOKEN, Broken, Run, Scripted, recording
+from transcribe.faulty import SPOKEN, Broken, Run, Scripted, recording, second_default
 
 # Speech, a long silence that is left out, and more speech: six windows.
 WORDS = [*range(70), *[None] * 12, *range(70, 130)]
@@ -53,6 +53,12 @@ def test_every_word_is_heard_once_at_its_time(tmp_path: Path, talk: Path) -> Non
         assert word.end == pytest.approx(second + SPOKEN, abs=0.05)
     assert len(engine.asked) >= 5
     assert all(len(request.sound) <= 30 * 32_000 for request in engine.asked)
+
+
+def test_the_track_that_players_begin_with_is_written_down(tmp_path: Path) -> None:
+    tracks = [recording(tmp_path / f"{n}.wav", [n, n + 1]) for n in (1, 7)]
+    source = second_default(tmp_path / "tracks.mka", *tracks)
+    assert words_of(Run(tmp_path / "run", source).attempt(Scripted())) == ["w7.", "w8."]
 
 
 def test_a_crash_at_any_window_costs_that_window_and_no_other(tmp_path: Path, talk: Path) -> None:

@@ -15,7 +15,7 @@ import speech
 from rushes.engines.engine import BYTES_PER_SECOND, RATE, Turn
 from rushes.engines.local import Local
 from rushes.transcripts.transcript import Transcript
-from transcribe.faulty import Run
+from transcribe.faulty import Run, second_default
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,17 @@ def test_two_channels_with_a_speaker_each_are_both_heard(tmp_path: Path, engine:
     found = heard(tmp_path, engine, source)
     said = f"{speech.JFK_TEXT} {reader.text}"
     assert jiwer.wer(speech.plain(said), speech.plain(found.text)) <= 0.15
+
+
+@pytest.mark.thorough
+def test_of_two_tracks_of_speech_the_default_one_is_written_down(
+    tmp_path: Path, engine: Local
+) -> None:
+    (reader, *_) = speech.librivox()
+    first = written(tmp_path / "first.wav", reader.sound)
+    source = second_default(tmp_path / "tracks.mka", first, speech.recording("jfk"))
+    found = heard(tmp_path, engine, source)
+    assert jiwer.wer(speech.plain(speech.JFK_TEXT), speech.plain(found.text)) <= 0.15
 
 
 def test_music_is_not_made_into_words(tmp_path: Path, engine: Local) -> None:

@@ -97,19 +97,20 @@ def _inputs(job: JobContext, edit: dict[str, Any]) -> tuple[list[Input], float |
     path = job.source()
     found = probe(path, _watch(job))
     overlay = edit.get("overlay") or {}
-    main = _first(path, found, start)
+    main = _heard(path, found, start)
     if not overlay:
         return main, found.duration
     wish = overlay.get("sound", "main")
     if wish == "main" and main:
         return main, found.duration
     other = job.source(str(overlay["media_id"]))
-    second = _first(other, probe(other, _watch(job)), start)
+    second = _heard(other, probe(other, _watch(job)), start)
     return (second if wish == "overlay" and second else main + second), found.duration
 
 
-def _first(path: Path, found: Probe, start: float) -> list[Input]:
-    return [(path, audio.index, begin(found) + start) for audio in found.audios[:1]]
+def _heard(path: Path, found: Probe, start: float) -> list[Input]:
+    audio = found.default_audio
+    return [] if audio is None else [(path, audio.index, begin(found) + start)]
 
 
 def spans_at(spans: Sequence[Span], begin: float) -> list[Span]:

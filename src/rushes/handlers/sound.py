@@ -51,7 +51,7 @@ def start(desk: Desk, aside: Aside, source: Source) -> None:
         for name, audio in zip(audio_names(found.audios), found.audios, strict=True)
     ]
     for plan in plans:
-        default = plan.audio is _default(found.audios)
+        default = plan.audio is found.default_audio
         _list(desk, plan.name, plan.audio, found.duration, default=default)
     if plans:
         path = source.path
@@ -113,7 +113,7 @@ def make_alone(desk: Desk, source: Source) -> float:
     for rate in [best, SMALLER] if best > SMALLER else [best]:
         for track, (name, audio) in enumerate(zip(audio_names(audios), audios, strict=True)):
             plans.append(Plan(f"{name}-{rate}k", audio, rate))
-            default = audio is _default(audios)
+            default = audio is source.found.default_audio
             _list(desk, plans[-1].name, audio, expected, default=default)
             title = desk.board.sounds[f"{name}-{best}k"].more["title"]
             group = {"group": f"audio-{rate}k", "track": track, "title": title}
@@ -124,10 +124,6 @@ def make_alone(desk: Desk, source: Source) -> float:
     names = [plan.name for plan in plans]
     _make(desk, command, names, desk.board.watch, desk.board.reached)
     return max(sum(desk.seconds_of(name)) for name in names)
-
-
-def _default(audios: Sequence[AudioStream]) -> AudioStream:
-    return next((each for each in audios if each.default), audios[0])
 
 
 def begin(found: Probe) -> float:
@@ -218,9 +214,11 @@ def _mixed(
 ) -> list[tuple[Path, AudioStream, float]]:
     """The overlay's sound, with the main one's if both are wished or it has none."""
     second = probe(other, desk.board.watch)
-    mix = [(other, audio, begin(second) + desk.begin) for audio in second.audios[:1]]
-    if keep or not mix:
-        mix = [(path, audio, zero) for audio in found.audios[:1]] + mix
+    mix = []
+    if second.default_audio is not None:
+        mix.append((other, second.default_audio, begin(second) + desk.begin))
+    if found.default_audio is not None and (keep or not mix):
+        mix.insert(0, (path, found.default_audio, zero))
     return mix
 
 

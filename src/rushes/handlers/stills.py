@@ -161,7 +161,8 @@ def clock(seconds: float) -> str:
 def waveform(desk: Desk, source: Path, probe: Probe, seconds: float) -> None:
     """Peaks of the sound, and a picture of them (or the cover) to stand for it."""
     wave = Wave(max(1, int(seconds * WAVE_RATE / WAVE_POINTS)))
-    index = probe.audios[0].index
+    assert probe.default_audio is not None
+    index = probe.default_audio.index
     part = {"start": desk.begin, "seconds": seconds}
     argv = ffmpeg.samples(programs.ffmpeg(), source, index, WAVE_RATE, **part)
     with explained(desk.job, "reading the sound"):

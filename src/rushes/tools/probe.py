@@ -121,6 +121,12 @@ class Probe:
         return "video" if self.video else "audio"
 
     @property
+    def default_audio(self) -> AudioStream | None:
+        """What players begin with: the sound that the file calls its default, else the first."""
+        first = self.audios[0] if self.audios else None
+        return next((each for each in self.audios if each.default), first)
+
+    @property
     def claimed_seconds(self) -> float | None:
         """How long picture or sound is, whichever is longer; subtitles may go on beyond both."""
         told = [each.duration for each in self.audios]
