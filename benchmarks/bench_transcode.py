@@ -8,6 +8,9 @@ same source (1080p, with sound). CPU seconds steady what a shared machine's cloc
   transcode_resume       killed at half and run again, over the undisturbed run
   transcode_spans        divided into spans, on one worker, over undivided
   two_workers            divided, on two workers, over one
+
+`--tools DIRECTORY` names where ffmpeg and ffprobe are, for all contestants; `--tools wheel` takes
+those of the wheel. Without it they are those that Rushes finds.
 """
 
 # ruff: noqa: E402  the path has to be mended before the imports
@@ -57,12 +60,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--preset", default="veryfast")
     parser.add_argument("--only", default="", help="names of figures, separated by commas")
+    parser.add_argument("--tools", default="", help="a directory with ffmpeg and ffprobe, or wheel")
     options = parser.parse_args()
+    use_tools(options.tools)
+    print(f"with ffmpeg {programs.told(programs.ffmpeg())}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(Path(directory), options.seconds, options.preset, options.rounds)
         for name, measure in bench.figures().items():
             if not options.only or name in options.only.split(","):
                 measure()
+
+
+def use_tools(where: str) -> None:
+    """First on the path, which the servers that are started share."""
+    folder = Path(str(programs.in_wheel("ffmpeg"))).parent if where == "wheel" else Path(where)
+    if where:
+        missing = [name for name in programs.NAMES if not os.access(folder / name, os.X_OK)]
+        assert not missing, f"{where} has no {' and no '.join(missing)}"
+        os.environ["PATH"] = f"{folder.resolve()}{os.pathsep}{os.environ['PATH']}"
 
 
 class Bench:

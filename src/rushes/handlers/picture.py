@@ -326,9 +326,7 @@ class Picture:
 
     def _refuse_undecodable(self) -> None:
         """Whose fault was it? Where not one frame can be had, trying again cannot help."""
-        argv = ffmpeg.small_frame(
-            programs.ffmpeg(), self._source.path, self._video.index, 0.0, side=16
-        )
+        argv = ffmpeg.small_frame(programs.ffmpeg(), self._source.path, self._video.index, 16)
         try:
             frame = process.run(argv, watch=self._desk.board.watch)
         except process.ToolFailed:

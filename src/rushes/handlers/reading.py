@@ -11,7 +11,7 @@ from rushes.tools import ffmpeg, ladder, process, programs, timeline
 from rushes.tools.probe import LONGEST_SECONDS, TOO_LONG, Probe, VideoStream, probe, refused
 from rushes.tools.timeline import Packets, Timeline
 
-FIRST_PACKETS = "%+#64"
+FIRST_PACKETS = 64
 LIMITS = process.Limits(wall_seconds=3600, stall_seconds=600)
 SLACK_BYTES = 64 * 1024 * 1024
 # Some ten million packets; their index is kept in memory.
@@ -39,7 +39,7 @@ class Source:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.path: Path = desk.job.source()
-        self.found: Probe = probe(self.path, desk.board.watch)
+        self.found: Probe = probe(self.path, desk.board.watch, with_packets=True)
         self.in_order = False
         self._packets: Packets | None = None
         self._first_pts = 0
@@ -61,24 +61,35 @@ class Source:
 
     def look(self) -> None:
         """Enough to start with: the first packets, or all of them when those are not enough."""
-        argv = ffmpeg.packets(programs.ffprobe(), self.path, self.video.index)
-        argv[1:1] = ["-read_intervals", FIRST_PACKETS]
-        try:
-            said = process.run(argv, watch=self._desk.board.watch).decode(errors="replace")
-        except process.ToolFailed:
-            said = ""
-        first = timeline.read_packets(said)
+        first = self._first_packets()
         self._first_pts = min(first.pts, default=self.video.start_pts)
         self.rate_is(timeline.rate(first.pts, self.video.time_base))
         enough = first.keys and timeline.is_regular(first, self.video.time_base)
         if self._desk.edit or not enough:
             self.index()
 
+    def _first_packets(self) -> Packets:
+        known = self._known()
+        if self.found.is_whole or len(known.pts) >= FIRST_PACKETS:
+            return known
+        # Those of other streams come first.
+        argv = ffmpeg.packets(programs.ffprobe(), self.path, self.video.index)
+        argv[1:1] = ["-read_intervals", f"%+#{FIRST_PACKETS}"]
+        try:
+            said = process.run(argv, watch=self._desk.board.watch)
+        except process.ToolFailed:
+            return Packets([], [])
+        return timeline.read_packets(said.decode(errors="replace"))
+
+    def _known(self) -> Packets:
+        """What was read of the picture when the file was looked into."""
+        return self.found.packets.get(self.video.index, Packets([], []))
+
     def index(self) -> bool:
         """When every frame is shown. A source whose times make no sense is put in order first:
         then it answers True, as nothing holds that was found out before."""
         if self._packets is None:
-            self._packets = self._read(self.path)
+            self._packets = self._known() if self.found.is_whole else self._read(self.path)
             if not timeline.is_regular(self._packets, self.video.time_base):
                 self._put_in_order()
                 self._sound_end = self._find_sound_end(self._packets)
@@ -129,7 +140,7 @@ class Source:
             raise refused(NO_TIMES, "damaged")
         self.path, self.in_order = target, True
         # Its streams are numbered anew.
-        self.found = replace(self.found, audios=made.audios)
+        self.found = replace(self.found, audios=made.audios, packets={}, is_whole=False)
         self._video = replace(
             made.video, sample_aspect=old.sample_aspect, interlaced=old.interlaced
         )
@@ -158,7 +169,7 @@ class Source:
         claimed = self.found.duration
         if claimed is not None and begin + claimed <= last + timeline.OUTLASTS_SECONDS:
             return None
-        end = self._read_sound_end(last)
+        end = self.found.sound_end if self.found.is_whole else self._read_sound_end(last)
         if end is None or claimed is None:
             return end if end is None or end - begin <= LONGEST_SECONDS else None
         # A packet whose time is nonsense must not hold the picture for hours.

@@ -58,24 +58,40 @@ def _lively_picture(
     keys_only: bool,
 ) -> bytes:
     """Empty when there is none."""
-    program, scores = programs.ffmpeg(), dict[float, float]()
+    shots: list[tuple[float, bytes]] = []
     for time in times:
-        argv = ffmpeg.small_frame(program, source, video.index, time, SIDE, keys_only=keys_only)
-        if grey := process.run(argv, limits=LIMITS, watch=watch):
-            scores[time] = liveliness(grey)
-            if scores[time] >= LIVELY:
+        picture, grey = _shot(source, video, time, watch, keys_only=keys_only)
+        if picture:
+            shots.append((liveliness(grey), picture))
+            if shots[-1][0] >= LIVELY:
                 break
         elif keys_only:
             return b""
-    best = max(scores, key=lambda time: scores[time], default=0.0)
-    size = fitted(video.shown, 720)
-    for time in (best, 0.0):
-        argv = ffmpeg.picture_at(
-            program, source, video.index, time, size, hdr=video.hdr, keys_only=keys_only
-        )
-        if picture := process.run(argv, limits=LIMITS, watch=watch):
-            return picture
-    return b""
+    if not shots:
+        return _shot(source, video, 0.0, watch, keys_only=keys_only)[0]
+    return max(shots, key=lambda shot: shot[0])[1]
+
+
+def _shot(
+    source: Path, video: VideoStream, time: float, watch: process.Watch, *, keys_only: bool
+) -> tuple[bytes, bytes]:
+    """A frame, and the same small and grey, from one decode. Empty when there is none."""
+    [pipe] = process.pipes(1)
+    argv = ffmpeg.picture_at(
+        programs.ffmpeg(),
+        source,
+        video.index,
+        time,
+        fitted(video.shown, 720),
+        hdr=video.hdr,
+        keys_only=keys_only,
+        grey=(pipe[1], SIDE),
+    )
+    picture, grey = bytearray(), bytearray()
+    sinks = [picture.extend, grey.extend]
+    with process.Running(argv, sinks, limits=LIMITS, more_fds=[pipe]) as running:
+        running.wait(watch)
+    return bytes(picture), bytes(grey)
 
 
 def liveliness(grey: bytes) -> float:

@@ -301,16 +301,9 @@ def normalize(program: str, source: Path, target: Path, *, again: bool) -> list[
 KEYS_ONLY = ("-skip_frame", "nokey")
 
 
-def small_frame(
-    program: str, source: Path, index: int, time: float, side: int, *, keys_only: bool = False
-) -> list[str]:
-    """One small grey picture to stdout."""
-    skip = KEYS_ONLY if keys_only else ()
-    return [
-        *(program, *QUIET, *skip, "-ss", f"{time:.3f}", "-noaccurate_seek", *guarded(source)),
-        *("-map", f"0:{index}", "-frames:v", "1"),
-        *("-vf", f"scale={side}:{side},format=gray", "-f", "rawvideo", "pipe:1"),
-    ]
+def small_frame(program: str, source: Path, index: int, side: int) -> list[str]:
+    """The first frame, small and grey, to stdout."""
+    return [program, *QUIET, *guarded(source), *_grey(index, side, 1)]
 
 
 def picture_at(
@@ -322,7 +315,9 @@ def picture_at(
     *,
     hdr: bool,
     keys_only: bool = False,
+    grey: tuple[int, int] | None = None,
 ) -> list[str]:
+    """To stdout. `grey`: also small and grey, into a descriptor, with so many pixels a side."""
     tone = f"{TONE_MAP}," if hdr else ""
     shape = f"{tone}scale={size[0]}:{size[1]},setsar=1,format=yuvj420p"
     # Covers are lost by seeking.
@@ -331,6 +326,14 @@ def picture_at(
         *(program, *QUIET, *(KEYS_ONLY if keys_only else ()), *seek, *guarded(source)),
         *("-map", f"0:{index}", "-frames:v", "1", "-vf", shape, *EXACT),
         *("-c:v", "mjpeg", "-q:v", "3", "-f", "mjpeg", "pipe:1"),
+        *(_grey(index, grey[1], grey[0]) if grey else ()),
+    ]
+
+
+def _grey(index: int, side: int, fd: int) -> list[str]:
+    return [
+        *("-map", f"0:{index}", "-frames:v", "1"),
+        *("-vf", f"scale={side}:{side},format=gray", "-f", "rawvideo", f"pipe:{fd}"),
     ]
 
 

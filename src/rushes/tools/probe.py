@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from rushes import errors
-from rushes.tools import languages, process, programs
+from rushes.tools import languages, process, programs, timeline
 from rushes.tools.ffmpeg import guarded
+from rushes.tools.timeline import Packets
 
 LONGEST_SECONDS = 48 * 3600
 LARGEST_SIDE = 16_384
@@ -41,6 +42,10 @@ TAGS = {
     "chapter_tags": "title,TITLE",
 }
 MOST_STREAMS, MOST_CHAPTERS = 1_000, 1_000
+PACKETS = {"packet": "stream_index,pts,dts,flags,pts_time,duration_time"}
+# So many are read with the streams: the start of another program takes longer. Of a small file that
+# is all of them, mostly; of a large one no more than is quickly read.
+FIRST_PACKETS, MOST_PACKETS, SMALL_BYTES = 256, 4_000, 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +120,11 @@ class Probe:
     chapters: Sequence[Chapter] = ()
     cover: int | None = None
     bit_rate: int = 0
+    # Those that were read with it, of each stream, and whether there are no others.
+    packets: Mapping[int, Packets] = field(default_factory=dict)
+    is_whole: bool = False
+    # Of the sound's packets that were read: when the last of them ends.
+    sound_end: float | None = None
 
     @property
     def kind(self) -> str:
@@ -142,12 +152,14 @@ class Probe:
         return any((each.duration or 0.0) > self.video.duration + 1 for each in self.audios)
 
 
-def probe(path: Path, watch: process.Watch = lambda: None) -> Probe:
+def probe(path: Path, watch: process.Watch = lambda: None, *, with_packets: bool = False) -> Probe:
     """PermanentFailure with a sentence for people when there is nothing to be made of it."""
-    if path.stat().st_size == 0:
+    size = path.stat().st_size
+    if size == 0:
         raise refused("the file is empty", "empty_file")
+    most = (MOST_PACKETS if size <= SMALL_BYTES else FIRST_PACKETS) if with_packets else 0
     try:
-        return read(json.loads(_said(path, watch)))
+        return read(json.loads(_said(path, watch, most)), most)
     except process.ToolFailed as error:
         if error.code in ("tool_timeout", "tool_stalled"):
             raise refused("the file cannot be read: it makes no sense", "damaged") from error
@@ -160,13 +172,16 @@ def probe(path: Path, watch: process.Watch = lambda: None) -> Probe:
         raise refused("the file is damaged: its streams cannot be read", "damaged") from error
 
 
-def _said(path: Path, watch: process.Watch) -> bytes:
-    def ask(fields: Mapping[str, str]) -> bytes:
+def _said(path: Path, watch: process.Watch, packets: int) -> bytes:
+    def ask(fields: Mapping[str, str], *more: str) -> bytes:
         entries = ":".join(f"{section}={names}" for section, names in fields.items())
-        argv = [programs.ffprobe(), *("-v", "error", "-of", "json", "-show_entries", entries)]
-        return process.run([*argv, *guarded(path)], limits=LIMITS, watch=watch)
+        argv = [programs.ffprobe(), "-v", "error", "-of", "json=compact=1", *more]
+        argv += ["-show_entries", entries, *guarded(path)]
+        return process.run(argv, limits=LIMITS, watch=watch)
 
     try:
+        if packets:
+            return ask(FIELDS | TAGS | PACKETS, "-read_intervals", f"%+#{packets}")
         return ask(FIELDS | TAGS)
     except process.ToolFailed as error:
         if error.code != "tool_limit":
@@ -206,7 +221,8 @@ def _is_mp4(path: Path) -> bool:
 # Reading
 
 
-def read(said: Mapping[str, Any]) -> Probe:
+def read(said: Mapping[str, Any], asked_packets: int = 0) -> Probe:
+    """`asked_packets`: so many were to be read, if there are."""
     streams = [each for each in said.get("streams", []) if isinstance(each, dict)][:MOST_STREAMS]
     chapters = said.get("chapters", [])[:MOST_CHAPTERS]
     _refuse_protected(streams)
@@ -232,7 +248,29 @@ def read(said: Mapping[str, Any]) -> Probe:
         chapters=[_chapter(n, each) for n, each in enumerate(chapters, 1)],
         cover=next((int(each["index"]) for each in pictures if _flag(each, "attached_pic")), None),
         bit_rate=int(_number(about.get("bit_rate")) or 0),
+        **_packets(said.get("packets"), asked_packets, {each.index for each in audios}),
     )
+
+
+def _packets(
+    found: Sequence[Mapping[str, Any]] | None, asked: int, sounds: Collection[int]
+) -> dict[str, Any]:
+    if not found:
+        return {}
+    rows: dict[int, list[tuple[str, str, str]]] = {}
+    ends = []
+    for each in found:
+        index = _whole(each.get("stream_index"))
+        row = (str(each.get("pts", "")), str(each.get("dts", "")), str(each.get("flags", "")))
+        rows.setdefault(index, []).append(row)
+        if index in sounds:
+            times = [_number(each.get(name)) for name in ("pts_time", "duration_time")]
+            ends.append(sum(time for time in times if time is not None))
+    return {
+        "packets": {index: timeline.packets(row) for index, row in rows.items()},
+        "is_whole": len(found) < asked,
+        "sound_end": max(ends, default=None),
+    }
 
 
 def _refuse_protected(streams: Sequence[Mapping[str, Any]]) -> None:

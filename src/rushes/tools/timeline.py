@@ -6,7 +6,7 @@ Times of a source are integers, in its own time base, and are never rounded befo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -103,19 +103,20 @@ class Packets:
 
 
 def read_packets(csv: str) -> Packets:
-    """ffprobe's lines of pts, dts and flags; what is to be thrown away when decoded does not
-    count, nor what comes before the first key frame, as in a stream that was joined late, nor the
-    empty lines that some containers make it write."""
+    """From ffprobe's lines of pts, dts and flags. Some containers make it write empty ones, too."""
+    lines = (line.split(",", 2) for line in csv.splitlines())
+    return packets((line[0], line[1], line[2]) for line in lines if len(line) == 3 and line[2])
+
+
+def packets(rows: Iterable[tuple[str, str, str]]) -> Packets:
+    """From pts, dts and flags of each. What is to be thrown away when decoded does not count, nor
+    what comes before the first key frame, as in a stream that was joined late."""
     pts: list[int] = []
     dts: list[int] = []
     keys: list[int] = []
     missing = undecodable = 0
     decodable = False
-    for line in csv.splitlines():
-        shown, _, rest = line.partition(",")
-        decoded, _, flags = rest.partition(",")
-        if not flags:
-            continue
+    for shown, decoded, flags in rows:
         if flags.startswith("K") and not decodable:
             decodable, undecodable = True, len(pts)
         if "D" in flags:
