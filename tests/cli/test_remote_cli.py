@@ -238,6 +238,9 @@ def test_users_are_added_and_kept_out(desk: Desk, monkeypatch: pytest.MonkeyPatc
     bob = shell.json("users", "add", "bob", "--admin", "--password-stdin")
     assert (bob["role"], bob["has_password"]) == ("admin", True)
     assert "correct horse" not in shell.out
+    monkeypatch.setattr("sys.stdin", io.StringIO("carol-password-1\n"))
+    assert shell.run("users", "add", "carol", "--password-stdin") == 2
+    assert "is too easy to guess: " in shell.err
     assert shell.run("users", "add", "ada") == 4
     assert shell.text("users", "disable", "ADA") == "ada is disabled\n"
     assert re.search(r"^ada +user, disabled ", shell.text("users", "ls"), re.MULTILINE)

@@ -344,6 +344,20 @@ def test_a_token_cannot_become_a_password(server: Running) -> None:
         assert browser.put("/session/password", json={"password": PASSWORD}).status_code == 204
 
 
+def test_no_way_to_set_a_password_takes_one_that_is_easy_to_guess(server: Running) -> None:
+    add_user(server, "lovelace")
+    with server.client() as admin, signed_in(server, "lovelace") as browser:
+        added = admin.post("/users", json={"name": "babbage", "password": "babbage-1791-x"})
+        change = {"password": "lovelace-1815-x", "old_password": PASSWORD}
+        changed = browser.put("/session/password", json=change)
+        for refused in (added, changed):
+            assert refused.status_code == 422
+            [problem] = refused.json()["errors"]
+            assert problem["field"] == "password"
+            assert "is too easy to guess: " in problem["message"]
+        assert sign_in(browser, "lovelace").status_code == 201
+
+
 # Other sites
 
 

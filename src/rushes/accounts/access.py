@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rushes import errors, ids, limits
-from rushes.accounts import account, keys, security_log, store, throttle
+from rushes.accounts import account, keys, passwords, security_log, store, throttle
 from rushes.accounts.account import Principal, Role, Scope, User
 from rushes.accounts.security_log import Action
 from rushes.db.database import Database, Tx
@@ -124,8 +124,9 @@ def _nobody() -> str:
     return _hasher().hash("nobody's password")
 
 
-def hash_password(password: str) -> str:
-    return _hasher().hash(account.check_password(password))
+def hash_password(password: str, name: str) -> str:
+    """Of a password that the user of this name has chosen; BadField if it is easy to guess."""
+    return _hasher().hash(passwords.check(password, name))
 
 
 def _verify(password: str, hash: str | None) -> bool:
@@ -144,7 +145,7 @@ def sign_in(db: Database, name: str, password: str, address: str) -> str:
         with db.read() as tx:
             row = store.user_by_name(tx, name)
         kept = row["password_hash"] if row else None
-        right = _verify(password[: account.PASSWORD_LENGTHS[1]], kept)
+        right = _verify(password[: passwords.LENGTHS[1]], kept)
         if row is None or not right or row["disabled_at"] is not None:
             raise errors.Unauthorized("the name or the password is wrong")
     user_id = str(row["id"])

@@ -12,30 +12,6 @@ from typing import Any
 from rushes import errors
 
 NAME = re.compile(r"[\w.@+-]{1,64}")
-PASSWORD_LENGTHS = (12, 128)
-# The first of what everybody tries, long enough to pass the length rule.
-COMMON = frozenset(
-    {
-        "password1234",
-        "passwordpassword",
-        "123456789012",
-        "1234567890123",
-        "qwertyuiop12",
-        "qwertyuiopas",
-        "administrator",
-        "adminadminadmin",
-        "letmeinletmein",
-        "changemechangeme",
-        "iloveyouiloveyou",
-        "welcome12345",
-        "rushesrushes",
-        "000000000000",
-        "111111111111",
-        "abcdefghijkl",
-        "abcd1234abcd",
-        "qwerty123456",
-    }
-)
 
 
 class Role(StrEnum):
@@ -111,15 +87,6 @@ def tidy_name(name: str) -> str:
     if not NAME.fullmatch(tidy):
         raise errors.BadField("name", "must be 1 to 64 letters, digits or . _ @ + -")
     return tidy
-
-
-def check_password(password: str) -> str:
-    shortest, longest = PASSWORD_LENGTHS
-    if not shortest <= len(password) <= longest:
-        raise errors.BadField("password", f"must have {shortest} to {longest} characters")
-    if password.casefold() in COMMON or len(set(password)) < 4:
-        raise errors.BadField("password", "is too easy to guess")
-    return password
 
 
 def check_scopes(scopes: Iterable[str], role: Role) -> Scope:

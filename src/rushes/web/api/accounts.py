@@ -148,7 +148,7 @@ def _set_password(body: Password, request: Request, who: Principal, site: Site) 
     if user is not None and user.has_password:
         old = body.old_password.get_secret_value() if body.old_password else ""
         access.sign_in(site.db, user.name, old, auth.address_of(request))
-    hash = access.hash_password(body.password.get_secret_value())
+    hash = access.hash_password(body.password.get_secret_value(), who.name)
     keep = who.session_id or ""
     site.db.run(lambda tx: access.set_password(tx, who.user_id, hash, besides=keep))
     holding.cut_ended(site, who.user_id)
@@ -221,7 +221,8 @@ async def add_user(
 
 
 def _add_user(body: UserRequest, who: Principal, site: Site, once: Repeat) -> models.NewUser:
-    hash = access.hash_password(body.password.get_secret_value()) if body.password else None
+    password = body.password.get_secret_value() if body.password else None
+    hash = access.hash_password(password, body.name) if password is not None else None
 
     def add(tx: Tx) -> models.NewUser:
         user = access.add_user(tx, body.name, body.role, hash)
