@@ -24,7 +24,8 @@ X264 = "-c:v libx264 -preset veryfast -bf 2 -g 25 -sc_threshold 0 -pix_fmt yuv42
 AAC = "-c:a aac -b:a 96k"
 
 Arguments = Sequence[str]
-Recipe = Callable[["Clips"], Arguments]
+# Or the clip itself.
+Recipe = Callable[["Clips"], Arguments | bytes]
 
 
 def during(times: Sequence[float] = FLASHES) -> str:
@@ -72,7 +73,10 @@ class Clips:
                 draft.rename(path)
         return path
 
-    def _make(self, arguments: Arguments, path: Path) -> None:
+    def _make(self, arguments: Arguments | bytes, path: Path) -> None:
+        if isinstance(arguments, bytes):
+            path.write_bytes(arguments)
+            return
         argv = [ffmpegs.known(), "-v", "error", "-nostdin", "-y", *arguments, str(path)]
         subprocess.run(argv, check=True, timeout=120, env=ENVIRONMENT)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transcode import joining
 from transcode.clips import AAC, Clips, Recipe, copied, during, recipe
 
 SECONDS = 11.0
@@ -22,6 +23,8 @@ X264 = "-c:v libx264 -preset veryfast -bf 2 -sc_threshold 0 -pix_fmt yuv420p"
 QUICK = "-c:v libx264 -preset ultrafast -pix_fmt yuv420p"
 EACH_SECOND = "-g 25"
 ONE_GROUP = "-g 9999"
+# As they can be joined by hand; sound of AAC would begin a little late each time.
+PLAIN_BOXES = "-c:a pcm_s16le -use_editlist 0"
 VP8 = "-c:v libvpx -deadline realtime -cpu-used 8 -b:v 400k"
 
 
@@ -103,6 +106,15 @@ PARTS: dict[str, Recipe] = {
         picture(seconds=SECOND_PART, flashes=[FLASHES[2] - FIRST_PART], size="640x360"),
         sound(SECOND_PART, beeps=[FLASHES[2] - FIRST_PART]),
         QUICK, EACH_SECOND, AAC, f"-output_ts_offset {FIRST_PART}",
+    ),
+    "first.mov": recipe(
+        picture(seconds=FIRST_PART, flashes=FLASHES[:2]), sound(FIRST_PART, beeps=FLASHES[:2]),
+        QUICK, "-profile:v baseline", EACH_SECOND, PLAIN_BOXES,
+    ),
+    "second.mov": recipe(
+        picture(seconds=SECOND_PART, flashes=[FLASHES[2] - FIRST_PART], size="640x360"),
+        sound(SECOND_PART, beeps=[FLASHES[2] - FIRST_PART]),
+        X264, "-bf 0", EACH_SECOND, PLAIN_BOXES,
     ),
 }  # fmt: skip
 
@@ -209,6 +221,9 @@ RECORDINGS: dict[str, Recording] = {
     "rotated.mp4": Recording(copied("steady.mp4", "-display_rotation 90")),
     "one-group.mp4": Recording(recipe(picture(), sound(), X264, ONE_GROUP, AAC)),
     "changing-size.ts": Recording(_joined("small.ts", "large.ts"), within=0.1),
+    "two-descriptions.mov": Recording(
+        lambda clips: joining.joined(clips["first.mov"], clips["second.mov"]), always=True,
+    ),
 }  # fmt: skip
 
 ALWAYS = [name for name, each in RECORDINGS.items() if each.always]

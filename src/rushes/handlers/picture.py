@@ -94,6 +94,9 @@ class Picture:
         desk = self._desk
         if desk.edit or not desk.profile.original or not is_playable(self._video):
             return
+        if self._source.changes:
+            desk.job.log("the source is not copied: the way it is coded changes")
+            return
         if self._source.found.outlasted:
             # It would end while there is still something to hear.
             return

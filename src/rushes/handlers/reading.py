@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rushes.handlers.making import Desk, explained
-from rushes.tools import ffmpeg, ladder, process, programs, timeline
+from rushes.tools import boxes, ffmpeg, ladder, process, programs, timeline
 from rushes.tools.probe import LONGEST_SECONDS, TOO_LONG, Probe, VideoStream, probe, refused
 from rushes.tools.timeline import Packets, Timeline
 
@@ -33,6 +33,11 @@ def what_is_missing(found: Probe, seconds: float) -> str | None:
     return f"the end is missing: the file claims {claimed:.1f} s and holds {seconds:.1f} s"
 
 
+def _changes(path: Path) -> bool:
+    with path.open("rb") as file:
+        return boxes.most_descriptions(file) > 1
+
+
 class Source:
     """`path` is what is decoded: the source, or a copy of it whose times are in order."""
 
@@ -41,6 +46,8 @@ class Source:
         self.path: Path = desk.job.source()
         self.found: Probe = probe(self.path, desk.board.watch, with_packets=True)
         self.in_order = False
+        # Its header describes picture or sound in several ways: copied, only one would be told.
+        self.changes = "mov" in self.found.container and _changes(self.path)
         self._packets: Packets | None = None
         self._first_pts = 0
         self._sound_end: float | None = None
@@ -126,6 +133,7 @@ class Source:
         self._desk.job.check_room(size)
         target = self._desk.job.scratch / "in-order.mkv"
         again = self._packets is None or self._packets.missing > len(self._packets.pts)
+        again = again or self.changes
         limits = replace(LIMITS, file_bytes=(10 if again else 2) * size + SLACK_BYTES)
         argv = ffmpeg.normalize(programs.ffmpeg(), self.path, target, again=again)
         try:

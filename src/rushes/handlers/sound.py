@@ -47,7 +47,7 @@ def start(desk: Desk, aside: Aside, source: Source) -> None:
             aside.start(lambda: _make(desk, command, names, aside.watch))
         return
     plans = [
-        Plan(name, audio, None if _fits(desk, name, audio, zero) else desk.profile.audio_bitrate)
+        Plan(name, audio, None if _fits(desk, name, audio, source) else desk.profile.audio_bitrate)
         for name, audio in zip(audio_names(found.audios), found.audios, strict=True)
     ]
     for plan in plans:
@@ -133,11 +133,11 @@ def begin(found: Probe) -> float:
     return (found.audios[0].start_seconds or 0.0) if found.audios else 0.0
 
 
-def _fits(desk: Desk, name: str, audio: AudioStream, zero: float) -> bool:
+def _fits(desk: Desk, name: str, audio: AudioStream, source: Source) -> bool:
     """Whether browsers play it as it is, in step with the picture."""
     begins = audio.start_seconds
     return (
-        not desk.edit
+        not (desk.edit or source.changes)
         and f"encoded {name}" not in desk.board.notes
         and audio.codec == "aac"
         and audio.profile == "LC"
@@ -146,7 +146,7 @@ def _fits(desk: Desk, name: str, audio: AudioStream, zero: float) -> bool:
         and audio.sample_rate in COPIED_RATES
         and begins is not None
         # A fragment cannot say that it begins before the beginning.
-        and 0 <= begins - zero <= IN_STEP_SECONDS
+        and 0 <= begins - source.zero <= IN_STEP_SECONDS
     )
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, groupby, pairwise
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from rushes import errors
 
 # Larger than any fragment we make; what is beyond is damage.
 LARGEST_BOX = 512 * 1024 * 1024
 MOST_SAMPLES = 1_000_000
+# Beside each other in a file; nobody looks further for its header.
+MOST_BOXES = 1_000
 CONTAINERS = (b"moov", b"trak", b"edts", b"mdia", b"minf", b"stbl", b"moof", b"traf", b"mvex")
 # Of a sample: whether another has to be decoded before it.
 NOT_SYNC = 0x10000
@@ -264,6 +266,34 @@ def parameters(init: bytes) -> list[bytes]:
         found.append(config[at + 2 : at + 2 + size])
         at += 2 + size
     return found
+
+
+# Whole files
+
+
+def most_descriptions(file: BinaryIO, begin: int = 0, end: int | None = None) -> int:
+    """How many sample descriptions a track of an MP4 or MOV has, at most. Where there are several,
+    samples are coded in different ways, and the first description does not tell how."""
+    most, at = 0, begin
+    end = file.seek(0, 2) if end is None else end
+    for _ in range(MOST_BOXES):
+        file.seek(at)
+        head = file.read(16)
+        if len(head) < 16 or at + 16 > end:
+            break
+        size, kind = struct.unpack_from(">I4s", head)
+        inside = at + (16 if size == 1 else 8)
+        size = int.from_bytes(head[8:], "big") if size == 1 else size or end - at
+        if size < inside - at:
+            break
+        if kind == b"stsd":
+            most = max(most, int.from_bytes(head[12:], "big"))
+        elif kind in CONTAINERS:
+            most = max(most, most_descriptions(file, inside, min(end, at + size)))
+        if kind == b"moov":
+            break
+        at += size
+    return most
 
 
 # Reading
