@@ -112,6 +112,10 @@ def test_the_same_file_again_is_named(at: Shell, server: Running, clips: Path) -
     said = at.text("upload", film)
     assert f"the same file is already there as {first['media_id']}" in said
     assert len(media_of(server)) == 2
+    for media in media_of(server):
+        at.run("media", "rm", media["id"], "--yes")
+    said = at.text("upload", film)
+    assert "the same file is in the trash: rushes media restore med_" in said
 
 
 def test_a_folder_is_sent_without_what_is_hidden_or_no_media(

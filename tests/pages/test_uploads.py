@@ -149,6 +149,22 @@ def test_what_is_dropped_can_be_watched(
         media = admin.get(f"/media/{link.rpartition('/')[2]}").json()
     assert media["transcript_status"] == "none"
     assert len(media["duplicate_of"]) == 1
+    _offers_what_is_in_the_trash(server, page, one)
+
+
+def _offers_what_is_in_the_trash(server: Running, page: Page, file: Path) -> None:
+    with server.client() as admin:
+        admin.post("/media/actions", json={"action": "delete", "filter": {}})
+        tray(page).get_by_role("button", name="Clear the list").click()
+        choose(page, file)
+        uploaded = row(page, file.name)
+        expect(uploaded).to_contain_text("You deleted this file before.")
+        uploaded.get_by_role("link").first.click()
+        expect(page.get_by_role("link", name="Same file as one in the trash")).to_be_visible()
+        uploaded.get_by_role("button", name="Restore it").click()
+        older = uploaded.get_by_role("link", name="the older one")
+        href = older.get_attribute("href") or ""
+        assert admin.get(f"/media/{href.rpartition('/')[2]}").status_code == 200
 
 
 def test_an_upload_is_paused_reloaded_and_goes_on_where_it_was(

@@ -198,6 +198,8 @@ def test_the_same_bytes_of_somebody_else_are_nobodys_business(server: Running) -
         assert "rushes-duplicate-of" not in his.headers
         again = ada.post("/media", files=FORM)
         assert again.json()["duplicate_of"] == [hers.json()["id"]]
+        ada.delete(f"/media/{hers.json()['id']}")
+        assert bob.post("/media", files=FORM).json()["duplicate_in_trash"] == []
 
 
 def test_a_share_link_shows_its_media_and_nothing_else(server: Running) -> None:

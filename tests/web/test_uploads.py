@@ -654,6 +654,26 @@ def test_the_same_file_again_is_pointed_out(sender: Sender) -> None:
     assert again.headers["rushes-duplicate-of"] == first["id"]
 
 
+def test_the_same_file_in_the_trash_is_pointed_out(sender: Sender) -> None:
+    data, client = film(1000), sender.client
+    first = client.post("/media", files={"file": data}).json()["id"]
+    assert client.delete(f"/media/{first}").status_code == 204
+    again = client.post("/media", files={"file": data})
+    assert (again.json()["duplicate_of"], again.json()["duplicate_in_trash"]) == ([], [first])
+    resumable = sender.post(1000, data)
+    for answer in (again, resumable):
+        assert answer.headers["rushes-duplicate-in-trash"] == first
+    assert resumable.headers["rushes-duplicate-of"] == again.json()["id"]
+    assert client.post(f"/media/{first}/restore").status_code == 200
+    found = client.get(f"/media/{again.json()['id']}").json()
+    assert first in found["duplicate_of"]
+    assert found["duplicate_in_trash"] == []
+    # What was deleted for good cannot be offered.
+    client.delete(f"/media/{first}")
+    client.delete(f"/media/{first}", params={"permanently": True})
+    assert client.get(f"/media/{again.json()['id']}").json()["duplicate_in_trash"] == []
+
+
 FILM = ("file", film(5000))
 WRONG_FORMS: dict[str, tuple[int, dict[str, Any]]] = {
     "no file": (422, form(("title", b"x"))),

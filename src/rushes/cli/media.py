@@ -382,6 +382,7 @@ def _pairs(media: Document) -> dict[str, str]:
         "created": output.when(media["created_at"]),
         "shared at": media["share_url"] or "",
         "same as": " ".join(media["duplicate_of"]),
+        "in the trash": " ".join(media["duplicate_in_trash"]),
     }
 
 

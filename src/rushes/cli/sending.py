@@ -19,7 +19,8 @@ from rushes.cli.meter import Task
 from rushes.cli.unfinished import Unfinished
 
 VERSION = {"Tus-Resumable": "1.0.0"}
-MEDIA_ID, DUPLICATE_OF, OFFSET = "Rushes-Media-Id", "Rushes-Duplicate-Of", "Upload-Offset"
+MEDIA_ID, OFFSET = "Rushes-Media-Id", "Upload-Offset"
+DUPLICATE_OF, DUPLICATE_IN_TRASH = "Rushes-Duplicate-Of", "Rushes-Duplicate-In-Trash"
 # The first bytes alone: what the server will not have is refused before much of it was sent.
 FIRST_BYTES = 64 * 1024
 CHUNK_BYTES = 16 * 2**20
@@ -31,10 +32,11 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """`duplicate_of`: another media of the same user with the same bytes."""
+    """The duplicates are other media of the same user with the same bytes."""
 
     media_id: str
     duplicate_of: str | None
+    duplicate_in_trash: str | None
 
 
 class Sender:
@@ -102,7 +104,10 @@ class Sender:
                 else:
                     answer = self._append(source, upload_id, offset, task)
                 if MEDIA_ID in answer.headers:
-                    return Sent(answer.headers[MEDIA_ID], answer.headers.get(DUPLICATE_OF))
+                    told = answer.headers
+                    return Sent(
+                        told[MEDIA_ID], told.get(DUPLICATE_OF), told.get(DUPLICATE_IN_TRASH)
+                    )
                 before, offset = offset, int(answer.headers[OFFSET])
                 if before is not None and offset <= before:
                     raise errors.Unavailable(f"{self._api.where} took none of it")

@@ -40,6 +40,7 @@ class Result:
     status: str = SENT
     media_id: str | None = None
     duplicate_of: str | None = None
+    duplicate_in_trash: str | None = None
     transcript_status: str | None = None
     error: str | None = None
 
@@ -169,6 +170,7 @@ def _send(sender: Sender, file: _File, wishes: dict[str, str], bars: Meter) -> R
         result.status, result.error = FAILED_STATUS, error.message
     else:
         result.media_id, result.duplicate_of = sent.media_id, sent.duplicate_of
+        result.duplicate_in_trash = sent.duplicate_in_trash
     task.end()
     return result
 
@@ -224,4 +226,6 @@ def _status(result: Result) -> str:
 def _remark(result: Result) -> str:
     if result.duplicate_of is not None and result.error is None:
         return f"the same file is already there as {result.duplicate_of}"
+    if result.duplicate_in_trash is not None and result.error is None:
+        return f"the same file is in the trash: rushes media restore {result.duplicate_in_trash}"
     return result.error or ""

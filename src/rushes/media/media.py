@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -65,6 +65,14 @@ class Sizes:
     whole: int
     copy: int
     rungs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """Other media of the same user with the same bytes, oldest first; `trashed` can be restored."""
+
+    seen: Sequence[str] = ()
+    trashed: Sequence[str] = ()
 
 
 class Sort(StrEnum):

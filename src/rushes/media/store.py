@@ -9,7 +9,7 @@ from rushes import events
 from rushes.db.database import Tx
 from rushes.folding import folded
 from rushes.jobs.job import decode
-from rushes.media.media import Media, NewMedia, Sizes
+from rushes.media.media import Media, NewMedia, Sizes, Twins
 from rushes.media.pipeline import BESIDE, PURGE, TRANSCRIBE
 from rushes.media.trash_store import TRASHED
 from rushes.protocol import Artifact, Claim
@@ -94,16 +94,18 @@ def by_share_token(tx: Tx, token: str) -> Media | None:
     return Media.from_row(row) if row else None
 
 
-def twins(tx: Tx, user_id: str, sha256: str, besides: str) -> list[str]:
-    """Other media of this user with the same bytes."""
+def twins(tx: Tx, item: Media) -> Twins:
     rows = tx.all(
-        "SELECT id FROM media WHERE sha256 = :sha256 AND deleted_at IS NULL"
-        " AND user_id = :user_id AND id <> :besides ORDER BY id",
-        user_id=user_id,
-        sha256=sha256,
-        besides=besides,
+        "SELECT id, deleted_at FROM media WHERE sha256 = :sha256 AND user_id = :user_id"
+        f" AND id <> :id AND (deleted_at IS NULL OR {TRASHED}) ORDER BY id",
+        user_id=item.user_id,
+        sha256=item.sha256,
+        id=item.id,
     )
-    return [row["id"] for row in rows]
+    return Twins(
+        seen=[row["id"] for row in rows if row["deleted_at"] is None],
+        trashed=[row["id"] for row in rows if row["deleted_at"] is not None],
+    )
 
 
 def used_bytes(tx: Tx, user_id: str) -> int:

@@ -16,7 +16,7 @@ from rushes.jobs.queue import Queue
 from rushes.limits import refuse_beyond
 from rushes.media import library, profiles, sniff, upload, upload_store
 from rushes.media import store as media_store
-from rushes.media.media import NewMedia
+from rushes.media.media import NewMedia, Twins
 from rushes.media.storage import Storage
 from rushes.media.upload import Concat, Durable, Metadata, Upload, Wishes
 from rushes.settings import Settings
@@ -161,13 +161,16 @@ def found(tx: Tx, id: str, user_id: str | None) -> Upload:
     return item
 
 
-def duplicate_of(tx: Tx, item: Upload) -> str | None:
-    """An older media of the same user with the same bytes."""
+def older_twins(tx: Tx, item: Upload) -> Twins:
+    """What the same user had of the same bytes."""
     media = media_store.get(tx, item.media_id) if item.media_id else None
-    if media is None or media.sha256 is None:
-        return None
-    twins = media_store.twins(tx, media.user_id, media.sha256, media.id)
-    return next((twin for twin in twins if twin < media.id), None)
+    if media is None:
+        return Twins()
+    found = media_store.twins(tx, media)
+    return Twins(
+        seen=[twin for twin in found.seen if twin < media.id],
+        trashed=[twin for twin in found.trashed if twin < media.id],
+    )
 
 
 # Writing

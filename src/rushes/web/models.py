@@ -220,6 +220,9 @@ class Media(BaseModel):
     height: int | None = None
     edit: Edit | None = Field(None, description="What was cut and laid over, if anything was.")
     duplicate_of: list[str] = Field([], description="Other media of yours with the same bytes.")
+    duplicate_in_trash: list[str] = Field(
+        [], description="Such media in your trash: they can be restored."
+    )
     warnings: list[MediaWarning] = Field(
         [], description="Of the version that is watched: what was left out or could not be read."
     )

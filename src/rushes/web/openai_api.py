@@ -157,7 +157,7 @@ class _StartedBefore(Exception):
 def _same_before(tx: Tx, job: Job) -> Started | None:
     """The newest that has listened to the same file for the same wishes."""
     item = library.found(tx, job.media_id or "", job.user_id)
-    for twin in reversed(media_store.twins(tx, job.user_id, item.sha256 or "", item.id)):
+    for twin in reversed(media_store.twins(tx, item).seen):
         wanted = read_store.Filter(kind=pipeline.TRANSCRIBE, media_id=twin)
         for each in read_store.list_jobs(tx, wanted, limit=1):
             is_of_use = each.state in LIVE or each.state is State.COMPLETED

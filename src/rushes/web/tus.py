@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 
 from rushes.media.intake import ALGORITHMS, Checksum
+from rushes.media.media import Twins
 from rushes.media.upload import Concat, Metadata, Upload
 
 VERSION = "1.0.0"
@@ -18,7 +19,8 @@ EXTENSIONS = (
     "concatenation"
 )
 CONTENT_TYPE = "application/offset+octet-stream"
-MEDIA_ID, DUPLICATE_OF = "Rushes-Media-Id", "Rushes-Duplicate-Of"
+MEDIA_ID = "Rushes-Media-Id"
+DUPLICATE_OF, DUPLICATE_IN_TRASH = "Rushes-Duplicate-Of", "Rushes-Duplicate-In-Trash"
 LARGEST = 2**53
 METADATA_LIMIT = 32 * 1024
 NUMBER = re.compile(r"[0-9]{1,16}")
@@ -188,16 +190,20 @@ def options(max_bytes: int) -> dict[str, str]:
     return said | ({"Tus-Max-Size": str(max_bytes)} if max_bytes else {})
 
 
-def status(item: Upload, duplicate_of: str | None = None) -> dict[str, str]:
+def status(item: Upload, twins: Twins | None = None) -> dict[str, str]:
     """Where the upload stands: what every answer about one says."""
     said = {"Tus-Resumable": VERSION, "Upload-Offset": str(item.offset_bytes)}
     if item.media_id is not None:
         said[MEDIA_ID] = item.media_id
     else:
         said["Upload-Expires"] = formatdate(item.expires_at / 1000, usegmt=True)
-    if duplicate_of is not None:
-        said[DUPLICATE_OF] = duplicate_of
-    return said
+    return said | (duplicates(twins.seen, twins.trashed) if twins else {})
+
+
+def duplicates(seen: Sequence[str], trashed: Sequence[str]) -> dict[str, str]:
+    """The oldest that is there, and the one that was uploaded last of those in the trash."""
+    said = {DUPLICATE_OF: seen[0]} if seen else {}
+    return said | ({DUPLICATE_IN_TRASH: trashed[-1]} if trashed else {})
 
 
 def description(item: Upload, metadata: Metadata, url: str) -> dict[str, str]:

@@ -17,7 +17,6 @@ from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.limits import Hold, What
 from rushes.media import library, upload, uploads
-from rushes.media import store as media_store
 from rushes.media.intake import Writer
 from rushes.media.upload import Concat, Metadata, Upload, Wishes
 from rushes.web import auth, holding, idempotency, models, problems, tus, upload_docs, views
@@ -273,7 +272,7 @@ def _status(site: Site, item: Upload) -> dict[str, str]:
     if item.media_id is None:
         return tus.status(item)
     with site.db.read() as tx:
-        return tus.status(item, uploads.duplicate_of(tx, item))
+        return tus.status(item, uploads.older_twins(tx, item))
 
 
 def _collection(site: Site) -> str:
@@ -301,15 +300,11 @@ async def add(request: Request, who: auth.User, site: Here, once: idempotency.On
     """Upload a file in one piece, for scripts. What breaks off has to be sent again."""
 
     def view(tx: Tx, media_id: str, fields: dict[str, str]) -> models.Media:
-        item = library.found(tx, media_id, who.user_id)
-        answer = views.media(site, tx, item)
-        answer.duplicate_of = media_store.twins(tx, who.user_id, item.sha256 or "", item.id)
-        return answer
+        return views.media_with_twins(site, tx, library.found(tx, media_id, who.user_id))
 
     answer = await receive_form(request, who, site, once, models.Media, view)
     headers = {"Location": f"/api/v1/media/{answer.id}", tus.MEDIA_ID: answer.id}
-    if answer.duplicate_of:
-        headers[tus.DUPLICATE_OF] = answer.duplicate_of[0]
+    headers |= tus.duplicates(answer.duplicate_of, answer.duplicate_in_trash)
     return Response(
         answer.model_dump_json(), status_code=201, headers=headers, media_type="application/json"
     )

@@ -102,6 +102,13 @@ def media(site: Site, tx: Tx, item: Media) -> models.Media:
     return media_page(site, tx, [item])[0]
 
 
+def media_with_twins(site: Site, tx: Tx, item: Media) -> models.Media:
+    """Looking for others with the same bytes is for one media, not for a page of them."""
+    twins = media_store.twins(tx, item)
+    found = {"duplicate_of": list(twins.seen), "duplicate_in_trash": list(twins.trashed)}
+    return media(site, tx, item).model_copy(update=found)
+
+
 def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]:
     """A page of media costs a handful of queries, however long it is."""
     if not items:

@@ -224,6 +224,8 @@ const en = {
     done: "Uploaded",
     duplicate: "You had this file already:",
     duplicateLink: "the older one",
+    inTrash: "You deleted this file before.",
+    restore: "Restore it",
     isHere: (percent: string) => `${percent} is already here.`,
     partIsHere: "Part of it is already here.",
     giveSame: "Choose or drop the same file again to go on.",
@@ -276,6 +278,7 @@ const en = {
       encoded: (size: string) => `${size} encoded`,
       copied: (size: string) => `${size} copied`,
       storage: "Kept beside the file itself",
+      inTrash: "Same file as one in the trash",
       duplicate: (count: number) => (count === 1 ? "Same file as another item" : `Same file as ${count} other items`),
     },
     notYet: {

@@ -36,6 +36,8 @@ export class Upload {
   problem = $state("");
   mediaId = $state<string>();
   duplicateOf = $state<string>();
+  /** The same file, deleted before. */
+  inTrash = $state<string>();
   /** The media can be watched. */
   ready = $state(false);
   private sender: Tus.Upload | undefined;
@@ -153,6 +155,7 @@ export class Upload {
     if (request.getMethod() === "HEAD" && !settles(status)) throw new Refusal(status, response.getBody());
     this.mediaId = response.getHeader("Rushes-Media-Id") ?? this.mediaId;
     this.duplicateOf = response.getHeader("Rushes-Duplicate-Of") ?? this.duplicateOf;
+    this.inTrash = response.getHeader("Rushes-Duplicate-In-Trash") ?? this.inTrash;
   }
 
   private progressed(sent: number): void {

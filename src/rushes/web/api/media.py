@@ -121,11 +121,7 @@ def list_media(
 @router.get("/{media_id}")
 def get(media_id: MediaId, who: auth.User, site: Here) -> models.Media:
     with site.db.read() as tx:
-        item = library.found(tx, media_id, who.sees)
-        answer = views.media(site, tx, item)
-        if item.sha256:
-            answer.duplicate_of = media_store.twins(tx, item.user_id, item.sha256, item.id)
-    return answer
+        return views.media_with_twins(site, tx, library.found(tx, media_id, who.sees))
 
 
 @router.patch("/{media_id}")
