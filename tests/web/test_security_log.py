@@ -160,6 +160,77 @@ def test_sessions_tokens_workers_and_shares_are_told(either_server: Running) -> 
     ]
 
 
+def test_a_share_that_ends_by_deleting_is_told(either_server: Running) -> None:
+    with either_server.user() as ada:
+        owner = library.user_id(ada)
+        media = [library.add(either_server, owner) for _ in range(4)]
+        for media_id in media[:3]:
+            ada.post(f"/media/{media_id}/share")
+        ada.delete(f"/media/{media[0]}")
+        assert ada.delete(f"/media/{media[0]}").status_code == 404
+        chosen = {"action": "delete", "filter": {"ids": media[1:]}}
+        assert ada.post("/media/actions", json=chosen).json()["changed"] == 3
+    found = entries(either_server, action="share.removed")
+    assert [each["subject"] for each in found] == media[:3]
+    assert {each["user_name"] for each in found} == {"ada"}
+    assert {str(each["detail"]["by_deleting"]) for each in found} == {"True"}
+
+
+def test_what_an_admin_says_of_a_worker_is_told_once(either_server: Running) -> None:
+    with either_server.client() as admin:
+        worker_id = admin.post("/worker/register", json={"name": "gpu"}).json()["worker_id"]
+        for verb in ("disable", "disable", "enable", "drain", "drain", "enable"):
+            assert admin.post(f"/workers/{worker_id}/{verb}").status_code == 200
+        assert admin.post("/workers/wrk_nobody/disable").status_code == 404
+    assert told(either_server)[-5:] == [
+        ("worker.registered", "admin", "gpu"),
+        ("worker.disabled", "admin", "gpu"),
+        ("worker.enabled", "admin", "gpu"),
+        ("worker.drained", "admin", "gpu"),
+        ("worker.enabled", "admin", "gpu"),
+    ]
+
+
+def test_webhooks_are_told_by_host_for_the_rest_may_be_a_secret(either_server: Running) -> None:
+    url = "https://hooks.slack.com/services/T0/B0/aVerySecretPath"
+    with either_server.user() as ada:
+        path = f"/webhooks/{ada.post('/webhooks', json={'url': url}).json()['id']}"
+        changes: list[dict[str, Any]] = [{"enabled": False}, {"enabled": False}, {"types": ["*"]}]
+        for change in changes:
+            assert ada.patch(path, json=change).status_code == 200
+        assert ada.post(f"{path}/secret", json={}).status_code == 201
+        assert ada.delete(path).status_code == 204
+        assert ada.patch(path, json={"enabled": True}).status_code == 404
+    found = [each for each in entries(either_server) if each["action"].startswith("webhook.")]
+    assert [(each["action"], each["user_name"], each["subject"]) for each in found] == [
+        ("webhook.made", "ada", "hooks.slack.com"),
+        ("webhook.changed", "ada", "hooks.slack.com"),
+        ("webhook.secret_changed", "ada", "hooks.slack.com"),
+        ("webhook.removed", "ada", "hooks.slack.com"),
+    ]
+    assert found[1]["detail"]["enabled"] is False
+    assert "aVerySecretPath" not in str(found)
+
+
+def test_a_token_that_may_only_read_is_told_of_but_cannot_fill_the_log(
+    either_server: Running,
+) -> None:
+    add_user(either_server)
+    with signed_in(either_server) as browser:
+        made = new_token(browser, "read").json()
+    with either_server.client(made["token"]) as script:
+        for number in range(12):
+            assert script.delete(f"/media/med_{number}").status_code == 403
+        assert script.post("/tokens", json={"name": "t"}).status_code == 403
+        assert script.get("/media").status_code == 200
+    found = entries(either_server, action="access.denied")
+    assert [(each["user_name"], each["subject"]) for each in found] == [
+        ("ada", "DELETE media/:media_id"),
+        ("ada", "POST tokens"),
+    ]
+    assert {each["detail"]["token_id"] for each in found} == {made["id"]}
+
+
 def test_only_admins_read_it_and_a_try_is_told_once(either_server: Running) -> None:
     add_user(either_server)
     with signed_in(either_server) as browser, either_server.client(None) as nobody:

@@ -15,7 +15,7 @@ from rushes.accounts.account import Principal, Role, Scope, User
 from rushes.accounts.security_log import Action
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import Worker
+from rushes.fleet.worker import AdminState, Worker
 from rushes.jobs.job import WORD
 from rushes.kinds import Grant, is_remote
 
@@ -335,6 +335,20 @@ def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> None:
         worker_id=worker_id,
         prefix=prefix,
     )
+
+
+STATE_ACTIONS = {
+    AdminState.DISABLED: Action.WORKER_DISABLED,
+    AdminState.ENABLED: Action.WORKER_ENABLED,
+    AdminState.DRAINING: Action.WORKER_DRAINED,
+}
+
+
+def set_worker_state(tx: Tx, worker_id: str, state: AdminState) -> None:
+    before = fleet.get(tx, worker_id)
+    fleet.set_state(tx, worker_id, state)
+    if before is not None and before.state is not state:
+        security_log.record(tx, STATE_ACTIONS[state], before.name, worker_id=worker_id)
 
 
 def _worker_name(tx: Tx, worker_id: str) -> str:

@@ -47,9 +47,16 @@ class Action(StrEnum):
     WORKER_JOINED = "worker.joined"
     WORKER_KEY_MADE = "worker_key.made"
     WORKER_KEY_REVOKED = "worker_key.revoked"
+    WORKER_DISABLED = "worker.disabled"
+    WORKER_ENABLED = "worker.enabled"
+    WORKER_DRAINED = "worker.drained"
     INVITE_MADE = "invite.made"
     SHARE_MADE = "share.made"
     SHARE_REMOVED = "share.removed"
+    WEBHOOK_MADE = "webhook.made"
+    WEBHOOK_CHANGED = "webhook.changed"
+    WEBHOOK_REMOVED = "webhook.removed"
+    WEBHOOK_SECRET_CHANGED = "webhook.secret_changed"
     ACCESS_DENIED = "access.denied"
 
 

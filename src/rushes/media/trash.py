@@ -28,6 +28,11 @@ def put(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
     return moved
 
 
+def shared(tx: Tx, ids: Sequence[str]) -> list[str]:
+    """Those of them that have a share link, which ends when they are put into the trash."""
+    return [row["id"] for row in trash_store.lock(tx, ids) if row["share_token"] is not None]
+
+
 def take_back(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
     """As they were, but not shared; the work that deleting has stopped goes on."""
     deleted_at = {row["id"]: row["deleted_at"] for row in trash_store.lock(tx, ids)}

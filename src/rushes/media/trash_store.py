@@ -16,7 +16,7 @@ TRASHED = "deleted_at IS NOT NULL AND purge_started_at IS NULL"
 def lock(tx: Tx, ids: Sequence[str]) -> list[Row]:
     """Always in the same order, so that two who take several do not wait for each other."""
     return tx.all(
-        "SELECT id, user_id, title, deleted_at, purge_started_at FROM media"
+        "SELECT id, user_id, title, deleted_at, purge_started_at, share_token FROM media"
         " WHERE id IN ({given:id text}) ORDER BY id {for_update}",
         given=[{"id": id} for id in ids],
     )

@@ -97,6 +97,7 @@ def _user(
     key = bearer.credentials if bearer else api_key
     principal = recognise(site, request, key, cookie)
     if not principal.may(Scope.READ if request.method in SAFE else Scope.WRITE):
+        security_log.record_seldom(site.db, Action.ACCESS_DENIED, _asked(request))
         raise errors.Denied("this token may only read")
     return principal
 
@@ -111,12 +112,15 @@ def only_admin(
     site: Site, request: Request, principal: Principal, said: str = "only an admin may do this"
 ) -> Principal:
     if not principal.is_admin:
-        # The route, not the address: that is as long as a stranger likes, and has ids in it.
-        route = getattr(request.scope.get("route"), "path", "").removeprefix("/api/v1")
-        asked = f"{request.method} {route.lstrip('/').replace('{', ':').replace('}', '')}"
-        security_log.record_seldom(site.db, Action.ACCESS_DENIED, asked)
+        security_log.record_seldom(site.db, Action.ACCESS_DENIED, _asked(request))
         raise errors.Denied(said)
     return principal
+
+
+def _asked(request: Request) -> str:
+    """The route, not the address: that is as long as a stranger likes, and has ids in it."""
+    route = getattr(request.scope.get("route"), "path", "").removeprefix("/api/v1")
+    return f"{request.method} {route.lstrip('/').replace('{', ':').replace('}', '')}"
 
 
 def _worker(request: Request, site: Here, bearer: Bearer, api_key: ApiKey) -> KeyHolder:

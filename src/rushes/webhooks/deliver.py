@@ -13,7 +13,7 @@ from rushes import clock as clocks
 from rushes import errors
 from rushes.db.database import Database, Tx
 from rushes.settings import Settings
-from rushes.webhooks import messages, signing, store
+from rushes.webhooks import endpoints, messages, signing, store
 from rushes.webhooks.targets import Answer, Sender
 from rushes.webhooks.webhook import ALERTS_ID
 from rushes.worker.context import JobContext
@@ -82,7 +82,7 @@ class Deliver:
             )
             # The address of the alerts is the operator's word; a receiver cannot take it back.
             if answer.status == GONE and delivery["webhook_id"] != ALERTS_ID:
-                store.disable(tx, delivery["webhook_id"])
+                endpoints.update(tx, delivery["webhook_id"], enabled=False)
 
         self._db.run(record)
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from rushes import errors, ids
+from rushes.accounts import security_log
+from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
 from rushes.jobs import store as jobs
 from rushes.jobs.job import State
@@ -33,6 +37,7 @@ def create(
         raise errors.Conflict(f"there are {WEBHOOKS_LIMIT} webhooks already: delete one first")
     id, secret = ids.new("whk"), signing.new_secret()
     store.insert(tx, id, user_id=user_id, url=url, types=_encode(wanted), secret=secret)
+    _tell(tx, Action.WEBHOOK_MADE, get(tx, id))
     return _with_secret(get(tx, id), secret)
 
 
@@ -58,7 +63,7 @@ def update(
     allow_private: bool = False,
 ) -> Webhook:
     """Change what is given. Messages that wait go to the new URL."""
-    get(tx, webhook_id)
+    before = get(tx, webhook_id)
     _refuse_built_in(webhook_id)
     if url is not None:
         targets.check(url, allow_private=allow_private)
@@ -66,7 +71,10 @@ def update(
     store.update(tx, webhook_id, url=url, types=wanted)
     if enabled is not None:
         (store.enable if enabled else store.disable)(tx, webhook_id)
-    return get(tx, webhook_id)
+    after = get(tx, webhook_id)
+    if after != before:
+        _tell(tx, Action.WEBHOOK_CHANGED, after, enabled=after.disabled_at is None)
+    return after
 
 
 def rotate_secret(tx: Tx, webhook_id: str, *, keep_old: bool = True) -> Webhook:
@@ -74,13 +82,15 @@ def rotate_secret(tx: Tx, webhook_id: str, *, keep_old: bool = True) -> Webhook:
     and must not (`keep_old`)."""
     webhook, secret = get(tx, webhook_id), signing.new_secret()
     store.rotate(tx, webhook_id, secret, keep_old=keep_old)
+    _tell(tx, Action.WEBHOOK_SECRET_CHANGED, webhook, keep_old=keep_old)
     return _with_secret(webhook, secret)
 
 
 def delete(tx: Tx, queue: Queue, webhook_id: str) -> None:
     """With all its deliveries; those that wait are canceled."""
-    get(tx, webhook_id)
+    webhook = get(tx, webhook_id)
     _refuse_built_in(webhook_id)
+    _tell(tx, Action.WEBHOOK_REMOVED, webhook)
     queue.cancel_many(tx, store.delete(tx, webhook_id))
 
 
@@ -121,6 +131,12 @@ def send_test(tx: Tx, queue: Queue, webhook_id: str) -> Delivery:
     body = messages.render(TEST, now(tx), data)
     [id] = fanout.send(tx, queue, [fanout.Draft(webhook_id, webhook.user_id, TEST, body)])
     return get_delivery(tx, webhook_id, id)
+
+
+def _tell(tx: Tx, action: Action, webhook: Webhook, **detail: Any) -> None:
+    """By the receiver's host: the rest of a URL is often a secret, as Slack's are."""
+    host = urlsplit(webhook.url).hostname or "alerts"
+    security_log.record(tx, action, host, webhook_id=webhook.id, **detail)
 
 
 def _enabled(tx: Tx, webhook_id: str) -> Webhook:

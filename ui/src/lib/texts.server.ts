@@ -109,9 +109,9 @@ export const models = {
 };
 
 export const security = {
-  lead: "Who signed in or failed to, and every change of users, keys, tokens and shares.",
+  lead: "Who signed in or failed to, and every change of users, keys, tokens, workers, webhooks and shares.",
   emptyTitle: "Nothing yet",
-  emptyText: "Sign-ins and changes of users, keys, tokens and shares are listed here.",
+  emptyText: "Sign-ins and changes of users, keys, tokens, workers, webhooks and shares are listed here.",
   from: (address: string) => `from ${address}`,
   byServer: "by the server",
   actions: {
@@ -135,10 +135,17 @@ export const security = {
     "worker.joined": "Worker joined by an invite",
     "worker_key.made": "Worker key made",
     "worker_key.revoked": "Worker key revoked",
+    "worker.disabled": "Worker disabled",
+    "worker.enabled": "Worker enabled",
+    "worker.drained": "Worker drained",
     "invite.made": "Worker invited",
     "share.made": "Share link made",
     "share.removed": "Share link removed",
-    "access.denied": "Refused: only for admins",
+    "webhook.made": "Webhook added",
+    "webhook.changed": "Webhook changed",
+    "webhook.removed": "Webhook deleted",
+    "webhook.secret_changed": "Webhook's secret changed",
+    "access.denied": "Refused: not allowed",
   } as Record<string, string>,
 };
 

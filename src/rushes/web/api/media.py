@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -153,9 +153,16 @@ def delete(
         if permanently:
             trash.purge(tx, media_id, who.sees)
         else:
-            library.delete(tx, site.queue, library.found(tx, media_id, who.sees).id)
+            put_in_trash(tx, site, [library.found(tx, media_id, who.sees).id])
 
     site.db.run(remove)
+
+
+def put_in_trash(tx: Tx, site: Site, ids: Sequence[str]) -> list[str]:
+    """Answers those that were not in it before; their share links end."""
+    for media_id in trash.shared(tx, ids):
+        security_log.record(tx, Action.SHARE_REMOVED, media_id, by_deleting=True)
+    return trash.put(tx, site.queue, ids)
 
 
 @router.post("/{media_id}/share")

@@ -40,7 +40,8 @@ def security_log(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> models.Page[SecurityEntry]:
-    """Sign-ins, failures, and changes of users, keys, tokens and shares; newest first."""
+    """Sign-ins, failures, refusals, and changes of users, keys, tokens, workers, webhooks and
+    shares; newest first."""
     with site.db.read() as tx:
         found = security_store.page(
             tx, type=action, user_id=user_id, before=cursor, limit=limit + 1

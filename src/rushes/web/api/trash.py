@@ -14,7 +14,7 @@ from rushes.db.database import Tx
 from rushes.media import list_store, trash, trash_store
 from rushes.media.media import Status, TranscriptStatus
 from rushes.web import auth, idempotency, models, views
-from rushes.web.api.media import Everyone, MediaId
+from rushes.web.api.media import Everyone, MediaId, put_in_trash
 from rushes.web.models import Body
 from rushes.web.problems import documented
 from rushes.web.site import Here, Site
@@ -101,7 +101,7 @@ def _change(site: Site, action: Verb, ids: Sequence[str]) -> list[str]:
     def run(tx: Tx) -> list[str]:
         match action:
             case "delete":
-                return trash.put(tx, site.queue, ids)
+                return put_in_trash(tx, site, ids)
             case "restore":
                 return trash.take_back(tx, site.queue, ids)
             case "purge":

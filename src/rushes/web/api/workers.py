@@ -137,7 +137,7 @@ def revoke_key(
 
 def _set(site: Here, worker_id: str, state: AdminState) -> models.Worker:
     def change(tx: Tx) -> models.Worker:
-        fleet.set_state(tx, worker_id, state)
+        access.set_worker_state(tx, worker_id, state)
         tx.wake_after_commit(site.bell.ring)
         return _view(site, tx, worker_id)
 
