@@ -26,6 +26,7 @@ from rushes.jobs.queue import Enqueued, Queue, Terms
 from rushes.jobs.read_store import Filter
 from rushes.media import storage
 from rushes.media.storage import Storage
+from rushes.threads import Supervised
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
 
@@ -147,9 +148,9 @@ class Rushes:
         """Work until SIGTERM or Ctrl-C; jobs in hand are then given back within a second."""
         crew = [self.worker(batch=batch, capabilities=capabilities) for _ in range(workers)]
         threads = [threading.Thread(target=each.run, daemon=True) for each in crew]
-        threads.append(threading.Thread(target=self.chores.run, daemon=True))
         # First of all: a signal that comes while they start must not end the process.
         asked = _asked_to_leave()
+        threads.append(Supervised(self.chores.run, "chores", asked))
         for thread in threads:
             thread.start()
         while not asked.wait(0.2) and any(thread.is_alive() for thread in threads[:-1]):

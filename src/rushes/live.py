@@ -19,6 +19,7 @@ import msgspec
 from rushes import clock, errors, events
 from rushes.db.database import Database
 from rushes.jobs.job import without_old_pace
+from rushes.threads import Supervised
 
 log = logging.getLogger("rushes.live")
 
@@ -277,7 +278,7 @@ class Relay:
             if self._closed.is_set():
                 subscription.end()
             elif self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+                self._thread = Supervised(self._run, "relay", self._closed)
                 self._thread.start()
         self._bell.set()
         return subscription

@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +39,7 @@ from rushes.jobs.job import Priority
 from rushes.live import Relay
 from rushes.media import pipeline, purge, uploads
 from rushes.settings import Settings
+from rushes.threads import Supervised
 from rushes.tools import programs
 from rushes.transcripts import search
 from rushes.transcripts import store as transcripts
@@ -70,6 +71,7 @@ MESSENGERS = 4
 # Between two looks whether a service that is waited for is up.
 WAIT_SECONDS = 0.5
 TELL_SECONDS = 0.5
+CHORES = "chores"
 
 
 def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
@@ -106,7 +108,6 @@ class Server:
         self.rushes = Rushes(settings=settings)
         self.site = site(self.rushes)
         self._crew: list[Worker] = []
-        self._threads: list[threading.Thread] = []
         self._leaving = threading.Lock()
         self._changed = threading.Event()
         self._left = False
@@ -129,7 +130,7 @@ class Server:
             self._index_titles,
         ]
         self._start_workers()
-        self._thread(self.rushes.chores.run, "chores")
+        self._thread(self.rushes.chores.run, CHORES)
         self.rushes.db.on_commit.append(self._changed.set)
         self._thread(self._tell_soon, "fan-out")
 
@@ -178,7 +179,7 @@ class Server:
         self.site.relay.close()
         for worker in self._crew:
             worker.stop()
-        _join([each for each in self._threads if each.name != "chores"])
+        _join([each for each in self.site.threads if each.name != CHORES])
         try:
             for worker in self._crew:
                 worker.abandon()
@@ -190,7 +191,9 @@ class Server:
         # Whoever was asked first may still be at it; a silent database ends it sooner.
         self._gave_back.wait(GRACE_SECONDS)
         self.rushes.chores.stop()
-        _join(self._threads)
+        # Others may be in the hands of a handler that does not listen; this one is ours.
+        _join([each for each in self.site.threads if each.name == CHORES], GRACE_SECONDS)
+        _join(self.site.threads)
         with suppress(OSError):
             (self.settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)
         if self.site.downloads is not None:
@@ -218,7 +221,7 @@ class Server:
         programs.use(ffmpeg=self.settings.ffmpeg, ffprobe=self.settings.ffprobe)
         if self.settings.transcode_workers:
             # Aside: the first job should find them known, the start need not wait for it.
-            self._thread(_look_at_tools, "tools")
+            threading.Thread(target=_look_at_tools, name="tools", daemon=True).start()
         keep = self.settings.keep_completed_qualities
         table = handlers.table(
             self.settings.handlers, keep_completed_qualities=keep, engines=self.site.engines
@@ -322,9 +325,9 @@ class Server:
             return f"the speech engine cannot be loaded ({type(error).__name__})"
 
     def _thread(self, run: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread = Supervised(run, name, self.site.stopping)
+        self.site.threads.append(thread)
         thread.start()
-        self._threads.append(thread)
 
     def _write_address(self) -> None:
         """How other commands on this machine find and enter this server."""
@@ -535,9 +538,9 @@ def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket
         listener.close()
 
 
-def _join(threads: list[threading.Thread]) -> None:
+def _join(threads: Sequence[threading.Thread], seconds: float = STOP_SECONDS) -> None:
     """They have been told at the same time, and have this long together."""
-    latest = time.monotonic() + STOP_SECONDS
+    latest = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0, latest - time.monotonic()))
 

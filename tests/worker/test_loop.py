@@ -32,6 +32,10 @@ from rushes.worker.loop import Handler, Worker
 from rushes.worker.outcome import sanitize
 
 
+class Panic(BaseException):
+    """As a library in Rust raises it."""
+
+
 class Script:
     """A coordinator that says what the test wants and remembers what it was told."""
 
@@ -702,3 +706,54 @@ def test_threads_of_a_handler_may_all_speak() -> None:
     assert script.told[-1] == ("complete", "job_1")
     said = [line for each in script.told if each[0] == "log" for line in each[2:]]
     assert sorted(said) == sorted(names)
+
+
+@pytest.mark.parametrize("trouble", [SystemExit(3), Panic("called unwrap on nothing")])
+def test_a_handler_that_exits_or_panics_ends_its_attempt_only(trouble: BaseException) -> None:
+    script = Script(job("job_1"), job("job_2"))
+    ended = threading.Event()
+
+    def run(context: JobContext) -> None:
+        if context.job_id == "job_1":
+            raise trouble
+        ended.set()
+
+    mine = worker(script, run)
+    thread = threading.Thread(target=mine.run, daemon=True)
+    thread.start()
+    assert ended.wait(30)
+    mine.stop()
+    thread.join(30)
+    [failed] = [each for each in script.told if each[0] == "fail"]
+    assert failed[:4] == ("fail", "job_1", "transient", "handler_error")
+
+
+def test_in_the_main_thread_an_exit_is_for_the_process() -> None:
+    def run(context: JobContext) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        worker(Script(job("job_1")), run).step()
+
+
+def test_a_worker_that_breaks_down_renews_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script, beaten = Script(job("job_1")), threading.Event()
+    mine = worker(script, lambda context: beaten.wait(30), heartbeat_seconds=0.01)
+
+    def heartbeat(claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+        beaten.set()
+        return Pulse({each.claim_id: Beat(True) for each in claims}, False)
+
+    def complete(completions: Sequence[Completion]) -> Mapping[str, str]:
+        raise Panic
+
+    monkeypatch.setattr(script, "heartbeat", heartbeat)
+    monkeypatch.setattr(script, "complete", complete)
+    before = set(threading.enumerate())
+    with pytest.raises(Panic):
+        mine.run()
+    for each in set(threading.enumerate()) - before:
+        each.join(30)
+        assert not each.is_alive()

@@ -3,7 +3,7 @@ import { checksOf, isWell, type Answers } from "../src/settings/health";
 
 const GB = 1_000_000_000;
 const well: Answers = {
-  ready: { status: "ok", database: true, storage: true, sweep: true, events: true, accepting: true },
+  ready: { status: "ok", database: true, storage: true, sweep: true, events: true, threads: true, accepting: true },
   health: { status: "ok", database: true, redis: null, active_workers: 1, pending_jobs: 0 },
   details: {
     status: "ok",

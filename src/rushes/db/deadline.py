@@ -60,7 +60,11 @@ class Deadlines:
                 for descriptor, at in list(self._watched.items()):
                     if now > at:
                         del self._watched[descriptor]
-                        _shut(descriptor)
+                        try:
+                            _shut(descriptor)
+                        except Exception:
+                            # The others are still looked after.
+                            log.exception("a silent connection cannot be given up")
 
 
 def _shut(descriptor: int) -> None:

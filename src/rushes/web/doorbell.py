@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 
+from rushes.threads import Supervised
 from rushes.wakeup import Wakeup
 
 # How long closing may have to wait for the listener.
@@ -40,9 +42,7 @@ class Doorbell:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._listen, name="rushes-doorbell", daemon=True
-            )
+            self._thread = Supervised(self._listen, "doorbell", self._closing)
             self._thread.start()
 
     def _listen(self) -> None:
@@ -56,7 +56,9 @@ class Doorbell:
         with self._lock:
             waiting = dict(self._waiting)
         for rung, loop in waiting.items():
-            loop.call_soon_threadsafe(_set, rung)
+            # A loop that is closed has nobody left who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_set, rung)
 
 
 def _set(rung: asyncio.Future[None]) -> None:

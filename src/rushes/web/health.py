@@ -36,6 +36,9 @@ class Ready(BaseModel):
     storage: bool
     sweep: bool = Field(description="False when sweep and numbering have not run for long.")
     events: bool = Field(description="False when listeners have not been told of events for long.")
+    threads: bool = Field(
+        description="False when a part of the server broke down, until it works again."
+    )
     accepting: bool
 
 
@@ -88,6 +91,7 @@ async def readyz(site: Here, response: Response) -> Ready:
         "storage": storage,
         "sweep": not site.chores.late,
         "events": not site.relay.late,
+        "threads": not any(each.is_down for each in site.threads),
         "accepting": not site.stopping.is_set(),
     }
     return Ready(status=_status(response, all(checks.values())), **checks)

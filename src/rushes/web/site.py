@@ -21,6 +21,7 @@ from rushes.media import uploads
 from rushes.media.intake import Intake
 from rushes.media.storage import Storage
 from rushes.settings import Settings
+from rushes.threads import Supervised
 from rushes.wakeup import Wakeup
 from rushes.web import addresses
 from rushes.web.doorbell import Doorbell
@@ -42,6 +43,8 @@ class Site:
     # Known to processes that can read this server's files, and to nobody else.
     local_token: str
     stopping: threading.Event = field(default_factory=threading.Event)
+    # Those that do the server's own work.
+    threads: list[Supervised] = field(default_factory=list)
     intake: Intake = field(init=False)
     # What its users have open.
     holds: limits.Holds = field(init=False)

@@ -102,7 +102,23 @@ class Worker:
     def run(self) -> None:
         """Until `stop`, or until the server refuses this worker: then Unauthorized. While an
         admin has drained or disabled it, it claims nothing."""
-        heart = threading.Thread(target=self._beat_until_stopped, daemon=True)
+        over = threading.Event()
+        heart = threading.Thread(target=self._beat_until_stopped, args=[over], daemon=True)
+        try:
+            self._work(heart)
+        except BaseException:
+            # Nobody works on it any more: a heart that went on would keep it from all others.
+            self._held.clear()
+            self._said_hello = False
+            over.set()
+            raise
+        self._stopping.set()
+        if heart.ident is not None:
+            heart.join(timeout=self._heartbeat_seconds)
+        if self.refused is not None:
+            raise self.refused
+
+    def _work(self, heart: threading.Thread) -> None:
         with ThreadPoolExecutor(1, "rushes-reporter") as reporter:
             outages = 0
             while not self._stopping.is_set():
@@ -126,11 +142,6 @@ class Worker:
                     log.exception("the worker stumbled, and goes on")
                     self._held.clear()
                     outages = self._rest(outages)
-        self._stopping.set()
-        if heart.ident is not None:
-            heart.join(timeout=self._heartbeat_seconds)
-        if self.refused is not None:
-            raise self.refused
 
     def step(self, wait_seconds: float = 0) -> int:
         """Claim once, run what was claimed, report it; answers how many jobs that were."""
@@ -231,9 +242,11 @@ class Worker:
             if held.late:
                 held.context.suspend()
 
-    def _beat_until_stopped(self) -> None:
+    def _beat_until_stopped(self, over: threading.Event) -> None:
         """Beats go on while a stopping worker still holds something."""
-        while not self._stopping.wait(self._heartbeat_seconds) or self._held:
+        while not over.is_set() and (
+            not self._stopping.wait(self._heartbeat_seconds) or self._held
+        ):
             try:
                 self.beat()
             except Exception:
@@ -277,8 +290,10 @@ class Worker:
         except errors.Divided as division:
             held.context.close()
             self._report_division(held, division)
-        except Exception as error:  # noqa: BLE001  whatever a handler raises ends its attempt only
+        except BaseException as error:
             held.context.close()
+            if _is_for_the_process(error):
+                raise
             self._report_failure(held, failure_of(error, held.context.stop_reason))
         else:
             self._keep_result(held, result)
@@ -407,6 +422,13 @@ class Worker:
 
     def _drop(self, held: Held) -> None:
         self._held.pop(held.assignment.claim_id, None)
+
+
+def _is_for_the_process(error: BaseException) -> bool:
+    """What a signal raises, it raises in the main thread. Anywhere else a handler's code has tried
+    to exit, or a library has panicked."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and isinstance(error, KeyboardInterrupt | SystemExit)
 
 
 def _checked(result: Any) -> Any:

@@ -20,7 +20,7 @@ class Failure:
     message: str
 
 
-def failure_of(error: Exception, stop: Stop | None) -> Failure | Stop:
+def failure_of(error: BaseException, stop: Stop | None) -> Failure | Stop:
     """How to report a handler's exception; a `Stop` when there is nothing to report as failed."""
     if stop is Stop.CLAIM_LOST or stop is Stop.SHUTDOWN:
         return stop

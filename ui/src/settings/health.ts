@@ -32,7 +32,7 @@ export function isWell(checks: readonly Check[]): boolean {
 
 function server({ ready }: Answers): Check {
   const { accepting, leaving, leavingTodo, unswept, unsweptTodo } = t.settings.health;
-  if (!ready.sweep || !ready.events) return { id: "server", tone: "bad", text: unswept, todo: unsweptTodo };
+  if (!ready.sweep || !ready.events || !ready.threads) return { id: "server", tone: "bad", text: unswept, todo: unsweptTodo };
   return ready.accepting
     ? { id: "server", tone: "good", text: accepting }
     : { id: "server", tone: "wait", text: leaving, todo: leavingTodo };
