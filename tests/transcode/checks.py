@@ -308,6 +308,9 @@ def check_manifest(version: Version) -> None:
     }
     renditions = {each.name: each for each in [*version.videos, *version.sounds]}
     assert set(told) == set(renditions)
+    # Not before a browser has shown all of it: dash.js would seek back and pause.
+    ends = [sum(ticks) / 90_000 for _, ticks in told.values()]
+    assert 0 < presented(root) - max(ends) < 0.0015
     for name, (codecs, ticks) in told.items():
         seconds = renditions[name].seconds
         assert [tick / 90_000 for tick in ticks] == [near(each, 0.0001) for each in seconds]
@@ -315,6 +318,12 @@ def check_manifest(version: Version) -> None:
             check_codec(codecs, renditions[name].stream)
     found = streams(*LOCAL, str(path))
     assert sum(each["codec_type"] != "subtitle" for each in found) == len(renditions)
+
+
+def presented(manifest: ElementTree.Element) -> float:
+    """How long it says that all is."""
+    told = manifest.attrib["mediaPresentationDuration"]
+    return float(told.removeprefix("PT").removesuffix("S"))
 
 
 def _ticks(representation: ElementTree.Element) -> Iterator[int]:

@@ -245,6 +245,14 @@ class Track:
         return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
 
 
+def presented(tracks: Sequence[Track], seconds: float) -> float:
+    """How long the whole is, for a manifest: a moment longer than the longest track, which sound is
+    by a part of its last packet. dash.js looks five times a second whether that time has come, and
+    if it has before the browser says that all has ended, it seeks back and pauses."""
+    ends = (sum(track.ticks) / track.timescale for track in tracks)
+    return (math.floor(max(seconds, *ends, 0.0) * 1000) + 1) / 1000
+
+
 def manifest(tracks: Sequence[Track], seconds: float, texts: Sequence[Text] = ()) -> str:
     videos = [track for track in tracks if isinstance(track.media, Video)]
     sounds = [track for track in tracks if isinstance(track.media, Audio)]
@@ -253,7 +261,8 @@ def manifest(tracks: Sequence[Track], seconds: float, texts: Sequence[Text] = ()
         '<?xml version="1.0" encoding="utf-8"?>',
         '<MPD xmlns="urn:mpeg:dash:schema:mpd:2011"'
         ' profiles="urn:mpeg:dash:profile:isoff-live:2011" type="static"'
-        f' mediaPresentationDuration="PT{seconds:.3f}S" minBufferTime="PT{longest:.3f}S">',
+        f' mediaPresentationDuration="PT{presented(tracks, seconds):.3f}S"'
+        f' minBufferTime="PT{longest:.3f}S">',
         '  <Period id="0" start="PT0S">',
     ]
     for number, group in enumerate(_by_codec(videos)):
