@@ -42,7 +42,7 @@ def pages(world: World, wanted: Wanted, sort: Sort, limit: int) -> list[str]:
         after = media.place(found[-1], sort)
 
 
-@pytest.mark.parametrize("sort", Sort)
+@pytest.mark.parametrize("sort", [each for each in Sort if each is not Sort.DELETED])
 @pytest.mark.parametrize("owner", [None, "u1"])
 def test_pages_together_are_the_whole_list_in_order(
     full: World, sort: Sort, owner: str | None
@@ -53,7 +53,7 @@ def test_pages_together_are_the_whole_list_in_order(
     assert len(ids) == len(set(ids)) == (3000 if owner is None else 1000)
 
 
-@pytest.mark.parametrize("sort", Sort)
+@pytest.mark.parametrize("sort", [each for each in Sort if each is not Sort.DELETED])
 @pytest.mark.parametrize("owner", [None, "u1"])
 @pytest.mark.parametrize("figures", [True, False], ids=["analyzed", "new"])
 def test_a_page_walks_an_index(

@@ -19,6 +19,37 @@ def act(client: Any, action: str, *, dry_run: bool = False, **chosen: Any) -> An
     return client.post("/media/actions", json=body)
 
 
+def test_the_trash_begins_with_what_was_deleted_last(either_server: Running) -> None:
+    running = either_server
+    with running.user() as ada:
+        owner = library.user_id(ada)
+        made = [library.add(running, owner, title) for title in "abcde"]
+        # The second and the fifth with one request.
+        ago_ms = dict(zip(made, (3000, 5000, 1000, 2000, 5000), strict=True))
+        act(ada, "delete", ids=made)
+        with running.rushes.db.begin() as tx:
+            for id, ago in ago_ms.items():
+                earlier = "UPDATE media SET deleted_at = deleted_at - :ago WHERE id = :id"
+                tx.all(earlier, id=id, ago=ago)
+        first, second, third, fourth, fifth = made
+        in_order = [third, fourth, first, fifth, second]
+        assert ids_of(ada, status="trashed") == in_order
+        found: list[str] = []
+        query: dict[str, Any] = {"status": "trashed", "limit": 2}
+        while len(found) < len(made):
+            page = ada.get("/media", params=query).json()
+            found += [item["id"] for item in page["items"]]
+            query["cursor"] = page["next_cursor"]
+            if len(found) == 2:
+                # What is taken back meanwhile moves nothing else.
+                assert ada.post(f"/media/{third}/restore").is_success
+        assert (found, query["cursor"]) == (in_order, None)
+        assert ids_of(ada, status="trashed", sort="newest") == made[:2:-1] + made[1::-1]
+        assert ada.get("/media", params={"sort": "deleted"}).status_code == 422
+        mixed = {"status": "trashed", "cursor": first}
+        assert ada.get("/media", params=mixed).status_code == 422
+
+
 def test_what_was_deleted_is_unseen_and_comes_back_as_it_was(either_server: Running) -> None:
     running = either_server
     with (

@@ -14,7 +14,8 @@ from rushes.media.media import TITLE_KEY_LENGTH, Media, Place, Sort, Status, Tra
 from rushes.media.store import SPEECH, STATUS, TRANSCRIPT_STATUS, WHOLE, has_job
 from rushes.media.trash_store import TRASHED
 
-# Each has its indexes: the same words are in the migration that makes them.
+# Each has its indexes, but for the trash, of which little is there at a time: the same words are
+# in the migration that makes them.
 KEYS = {
     Sort.NEWEST: "id",
     Sort.OLDEST: "id",
@@ -22,6 +23,7 @@ KEYS = {
     # What has no length yet comes last.
     Sort.LONGEST: "coalesce(duration, -1)",
     Sort.LARGEST: "size_bytes",
+    Sort.DELETED: "deleted_at",
 }
 UPWARD = (Sort.OLDEST, Sort.TITLE)
 # What is so at least, and known sooner: most of a large library need not be looked at closely.

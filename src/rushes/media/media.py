@@ -83,6 +83,8 @@ class Sort(StrEnum):
     TITLE = "title"
     LONGEST = "longest"
     LARGEST = "largest"
+    # Of the trash alone: what was deleted last comes first.
+    DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,8 @@ def place(item: Media, sort: Sort) -> Place:
             return Place(-1.0 if item.duration is None else item.duration, item.id)
         case Sort.LARGEST:
             return Place(item.size_bytes, item.id)
+        case Sort.DELETED:
+            return Place(item.deleted_at or 0, item.id)
 
 
 def check_title(title: str) -> str:

@@ -57,7 +57,7 @@ def _fits(key: str | int | float, sort: Sort) -> bool:
     match sort:
         case Sort.TITLE:
             return isinstance(key, str) and "\0" not in key
-        case Sort.LARGEST:
+        case Sort.LARGEST | Sort.DELETED:
             return isinstance(key, int) and 0 <= key < 2**63
         case Sort.LONGEST:
             return isinstance(key, float) and isfinite(key)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
+from rushes import errors
 from rushes.accounts import security_log
 from rushes.accounts.account import Principal
 from rushes.accounts.security_log import Action
@@ -100,13 +101,23 @@ def list_media(
         Literal["video", "audio"] | None, Query(description="Only video, or only sound.")
     ] = None,
     q: Annotated[str | None, Query(max_length=200, description="Part of the title.")] = None,
-    sort: Annotated[Sort, Query(description="By title: from A to Z.")] = Sort.NEWEST,
+    sort: Annotated[
+        Sort | None,
+        Query(
+            description="By title: from A to Z. Without: newest first, and of what is `trashed`, by"
+            " when it was `deleted`."
+        ),
+    ] = None,
     everyone: Everyone = False,
     cursor: places.Cursor = None,
     limit: Limit = 50,
 ) -> models.Page[models.Media]:
     """A page at a time. `trashed` are your own that can still be restored."""
-    owner = who.user_id if status is Status.TRASHED and not everyone else who.sees
+    is_trash = status is Status.TRASHED
+    if sort is Sort.DELETED and not is_trash:
+        raise errors.BadField("sort", "only what is trashed can be in the order of deleting")
+    sort = sort or (Sort.DELETED if is_trash else Sort.NEWEST)
+    owner = who.user_id if is_trash and not everyone else who.sees
     wanted = Wanted(user_id=owner, status=status, transcript=transcript, kind=kind, q=q)
     after = places.decode(cursor, sort) if cursor else None
     with site.db.read() as tx:
