@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -154,14 +154,11 @@ def _process_all(
 def _process(
     source: Path, target: Path, args: dict[str, Any], again: bool, task: Task, engines: Registry
 ) -> Result:
-    from rushes.handlers.transcode import transcode
-    from rushes.worker.context import JobContext
     from rushes.worker.folder import ABOUT, MEMORY, Folder
 
     result = Result(path=str(source), status="ready", folder=str(target))
     if refusal := _refusal(source):
-        result.status, result.error = "failed", refusal
-        return result
+        return replace(result, status="failed", error=refusal)
     stat = source.stat()
     about = {
         "name": source.name,
@@ -173,13 +170,33 @@ def _process(
         if again:
             shutil.rmtree(target)
         elif json.loads((target / ABOUT).read_text()) == about:
-            result.status = "there already"
-            return result
+            return replace(result, status="there already")
         else:
-            result.status, result.error = "failed", f"{target} {OTHERS}"
-            return result
+            return replace(result, status="failed", error=f"{target} {OTHERS}")
     folder = Folder(source, target)
     folder.begin(about)
+    try:
+        made, spoken = _make(folder, args, task, engines)
+    except errors.JobOutcome as error:
+        folder.forget_if_empty()
+        return replace(result, status="failed", error=error.message)
+    return replace(
+        result,
+        duration=made["duration"],
+        renditions=made["renditions"],
+        warnings=made["warnings"] + spoken.warnings,
+        words=spoken.words,
+        size_bytes=sum(path.stat().st_size for path in target.rglob("*") if path.is_file()),
+    )
+
+
+def _make(
+    folder: Folder, args: dict[str, Any], task: Task, engines: Registry
+) -> tuple[dict[str, Any], Spoken]:
+    """Both steps into a folder that has begun; it is whole when they are done."""
+    from rushes.handlers.transcode import transcode
+    from rushes.worker.context import JobContext
+    from rushes.worker.folder import MEMORY
 
     # The bar is for both steps; neither is known to take longer.
     share = 0.5 if "speech" in args else 1.0
@@ -195,26 +212,18 @@ def _process(
         folder.assignment("transcode", args),
         report,
         coordinator=folder,
-        scratch_root=target / MEMORY,
+        scratch_root=folder.target / MEMORY,
     )
     try:
         made = transcode(job)
-        spoken = _speech(folder, args["speech"], engines, listened) if "speech" in args else None
+        wishes = args.get("speech")
+        spoken = Spoken() if wishes is None else _speech(folder, wishes, engines, listened)
         passing = tuple(f"{name}/" for name in made.get("temporary", ()))
         kept = [name for name in job.manifest or {} if not name.startswith(passing)]
-        folder.finish([*kept, *((spoken and spoken.names) or ())])
-    except errors.JobOutcome as error:
-        result.status, result.error = "failed", error.message
-        folder.forget_if_empty()
-        return result
+        folder.finish([*kept, *spoken.names])
     finally:
         job.close()
-    result.duration = made["duration"]
-    result.renditions = made["renditions"]
-    result.warnings = made["warnings"] + (spoken.warnings if spoken else [])
-    result.words = spoken.words if spoken else None
-    result.size_bytes = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-    return result
+    return made, spoken
 
 
 def _refusal(source: Path) -> str | None:
