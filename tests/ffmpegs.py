@@ -26,7 +26,8 @@ def offer(folder: Path) -> None:
     if has(BUNDLED):
         os.environ["PATH"] = f"{folder / BUNDLED}{os.pathsep}{os.environ.get('PATH', '')}"
     for kind in (BUNDLED, INSTALLED):
-        sys.stderr.write(f"testing with {_said(kind)}\n")
+        skipped = "" if has(kind) else ": what needs it is skipped"
+        sys.stderr.write(f"testing with {_said(kind)}{skipped}\n")
 
 
 def has(kind: str) -> bool:
@@ -42,7 +43,7 @@ def known(name: str = "ffmpeg") -> str:
 def find_only(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Rushes finds from now on, in this process and those that it starts."""
     if not has(kind):
-        pytest.skip(f"there is no {_said(kind)}")
+        pytest.skip(_said(kind))
     path = f"{_path(kind)}{os.pathsep}{os.environ['PATH']}"
     monkeypatch.setenv("PATH", path)
     forget()
@@ -56,12 +57,12 @@ def forget() -> None:
 
 def _said(kind: str) -> str:
     path = _path(kind, "ffmpeg")
-    whose = "the wheel's" if kind == BUNDLED else "this machine's own"
     if not path.exists():
-        return f"{whose} ffmpeg: there is none, what needs it is skipped"
+        where = "in a wheel" if kind == BUNDLED else "of this machine's own"
+        return f"no ffmpeg {where}"
+    whose = "the wheel's" if kind == BUNDLED else "this machine's own"
     version = ".".join(map(str, programs.version(str(path))))
-    old = "" if has(kind) else ": too old, what needs it is skipped"
-    return f"{whose} ffmpeg {version}{old}"
+    return f"{whose} ffmpeg {version}{'' if has(kind) else ', which is too old'}"
 
 
 def _path(kind: str, name: str = "") -> Path:
