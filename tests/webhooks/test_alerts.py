@@ -238,6 +238,18 @@ def test_without_an_address_admins_are_told_all_the_same(world: World) -> None:
         assert target.types == ["alert.worker_startup"]
 
 
+def test_who_asks_for_one_alert_gets_that_one(world: World) -> None:
+    with receiver() as ups, receiver() as downs:
+        office = Office(world)
+        admin = office.user("root", "admin")
+        office.hook(admin, ups.url, "alert.worker_startup")
+        office.hook(admin, downs.url, "alert.worker_shutdown")
+        worker = world.worker()
+        world.run(lambda tx: events.append(tx, "worker.offline", worker_id=worker.id))
+        office.round()
+    assert (ups.types, downs.types) == (["alert.worker_startup"], ["alert.worker_shutdown"])
+
+
 def test_an_alert_that_cannot_be_delivered_raises_no_other(world: World) -> None:
     with receiver(500) as target:
         office = Office(world, alert_webhook_url=target.url, alert_rate_limit=0.0)

@@ -66,7 +66,8 @@ def fan_out(tx: Tx, queue: Queue, settings: Settings) -> int:
         cooldown_ms = int(settings.alert_rate_limit * 1000)
         found = alerts.find(tx, page)
         for type, body in alerts.due(tx, found, now=head["now"], cooldown_ms=cooldown_ms):
-            drafts += [Draft(each.id, each.user_id, type, body) for each in criers]
+            getting = [each for each in criers if wants(each.types, type)]
+            drafts += [Draft(each.id, each.user_id, type, body) for each in getting]
     send(tx, queue, drafts)
     if page:
         store.move_head(tx, page[-1]["pos"])
