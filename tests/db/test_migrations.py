@@ -175,3 +175,25 @@ def test_media_of_an_earlier_version_are_found_by_their_titles(
     with db.read() as tx:
         [hit] = search.search(tx, "holi", user_id="").hits
     assert (hit.media_id, hit.kind) == ("med_1", "title")
+
+
+def test_kept_answers_with_a_webhooks_secret_are_forgotten(old: Callable[[str], Database]) -> None:
+    db = old("0011")
+
+    def fill(tx: Tx) -> None:
+        for key, body in (("a", '{"id":"whk_1","secret":"whsec_x"}'), ("b", '{"id":"job_1"}')):
+            insert(
+                tx, "idempotency_keys", owner="ada", key=key, fingerprint="f", body=body,
+                created_at=1,
+            )  # fmt: skip
+        insert(
+            tx, "webhooks", id="whk_1", user_id="ada", url="https://x.example", types="[]",
+            secret="whsec_x", created_at=1,
+        )  # fmt: skip
+
+    db.run(fill)
+    schema.migrate(db)
+    with db.read() as tx:
+        assert [row["key"] for row in tx.all("SELECT key FROM idempotency_keys")] == ["b"]
+        [hook] = tx.all("SELECT failures, failing_since, rest_until FROM webhooks")
+    assert hook == {"failures": 0, "failing_since": None, "rest_until": None}

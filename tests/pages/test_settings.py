@@ -14,7 +14,9 @@ from engines.hub import NAME, Hub
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
 from running import Running
+from rushes.db.database import Tx
 from rushes.engines import catalog, fetching
+from rushes.webhooks import store as webhook_store
 from webhooks import receivers
 
 PASSWORD = "correct horse battery"
@@ -305,6 +307,24 @@ def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, vi
     expect(row(page, "talks")).not_to_be_visible()
     page.get_by_role("button", name="Actions for default").click()
     expect(page.get_by_role("menuitem", name="Set back")).to_be_disabled()
+
+
+def test_a_webhook_whose_receiver_keeps_failing_says_so(server: Running, visit: Visit) -> None:
+    with server.client() as admin:
+        made = admin.post(
+            "/webhooks", json={"url": "http://127.0.0.1:1/hook", "types": ["media.*"]}
+        )
+    webhook_id = made.json()["id"]
+
+    def fail(tx: Tx) -> None:
+        webhook_store.note_failure(tx, webhook_id)
+        webhook_store.rest(tx, webhook_id, 60_000)
+
+    server.rushes.db.run(fail)
+    page = visit(server, "/settings/webhooks")
+    expect(page.get_by_text("Failing", exact=True)).to_be_visible()
+    expect(page.get_by_text("Its receiver began to fail")).to_be_visible()
+    assert not barriers(page)
 
 
 def test_a_webhook_is_added_tested_and_its_log_follows(server: Running, visit: Visit) -> None:

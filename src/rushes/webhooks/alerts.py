@@ -16,7 +16,7 @@ from rushes import clock
 from rushes.db.database import Tx
 from rushes.jobs.lifecycle import MAX_CLAIMS
 from rushes.webhooks import alert_store, messages
-from rushes.webhooks.webhook import KIND
+from rushes.webhooks.webhook import FAILING, KIND
 
 PREFIX = "alert."
 PATTERN_FAILURES = 3
@@ -34,6 +34,7 @@ class Alert(StrEnum):
     JOB_FAILED_PATTERN = "job_failed_pattern"
     WORKER_STARTUP = "worker_startup"
     WORKER_SHUTDOWN = "worker_shutdown"
+    WEBHOOK_FAILING = "webhook_failing"
 
     @property
     def type(self) -> str:
@@ -58,6 +59,9 @@ def find(tx: Tx, page: Sequence[Event]) -> Incidents:
     names = alert_store.worker_names(tx, {event["worker_id"] for event in changes})
     for event in changes:
         found[OF_WORKERS[event["type"]]].append(_of_worker(event, names))
+    for event in page:
+        if event["type"] == FAILING:
+            found[Alert.WEBHOOK_FAILING].append(_of_webhook(event))
     return found
 
 
@@ -151,9 +155,13 @@ def _of_worker(event: Event, names: Mapping[str, str]) -> Incident:
     }
 
 
+def _of_webhook(event: Event) -> Incident:
+    return {"at": event["at"], **msgspec.json.decode(event["data"])}
+
+
 def _sentence(alert: Alert, incident: Incident) -> str:
     about = f"{incident.get('kind')} of “{incident.get('title') or incident.get('job_id')}”"
-    worker = f"worker {incident['worker']}"
+    worker = f"worker {incident.get('worker')}"
     match alert:
         case Alert.STALE_JOB_RECOVERED:
             tries = f"attempt {incident['attempt']} of {incident['max_attempts']}"
@@ -167,6 +175,9 @@ def _sentence(alert: Alert, incident: Incident) -> str:
             return f"{worker} came online"
         case Alert.WORKER_SHUTDOWN:
             return f"{worker} went offline"
+        case Alert.WEBHOOK_FAILING:
+            why = incident["error_code"]
+            return f"a webhook's receiver at {incident['host']} keeps failing: {why}"
 
 
 def _hold(

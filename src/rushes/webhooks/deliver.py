@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from rushes import clock as clocks
-from rushes import errors
+from rushes import errors, events
 from rushes.db.database import Database, Tx
+from rushes.jobs import store as jobs
 from rushes.settings import Settings
 from rushes.webhooks import endpoints, messages, signing, store
 from rushes.webhooks.targets import Answer, Sender
-from rushes.webhooks.webhook import ALERTS_ID
+from rushes.webhooks.webhook import ALERTS_ID, FAILING, RESTS_AFTER, TEST, rest_ms
 from rushes.worker.context import JobContext
 
 GONE = 410
+# Longer than a try takes; who has taken the turn and died gives it up by then.
+TURN_MS = 60_000
 SENTENCES = {
     "target_refused": "the receiver's address is not allowed",
     "webhook_disabled": "the webhook is disabled",
@@ -56,11 +61,23 @@ class Deliver:
             return {"skipped": "the webhook or the delivery was deleted"}
         if delivery["delivered_at"] is not None:
             return {"skipped": "delivered before"}
+        self._refuse_resting(delivery)
         answer = self._send(delivery)
         self._record(context.job_id, delivery, answer)
         if not answer.is_delivered:
             raise _failure(answer)
         return {"answer": answer.status}
+
+    def _refuse_resting(self, delivery: Mapping[str, Any]) -> None:
+        """A receiver that keeps failing is tried by one message at a time, and rarely; the others
+        wait, and it costs them no attempt. A test is sent: somebody wants to know now."""
+        if delivery["failures"] < RESTS_AFTER or delivery["type"] == TEST:
+            return
+        webhook_id = delivery["webhook_id"]
+        if not self._db.run(lambda tx: store.take_turn(tx, webhook_id, TURN_MS)):
+            raise errors.RetryLater(
+                "the receiver keeps failing and is tried rarely", code="receiver_resting"
+            )
 
     def _send(self, delivery: Mapping[str, Any]) -> Answer:
         if delivery["disabled_at"] is not None:
@@ -80,11 +97,36 @@ class Deliver:
                 answer=answer.status,
                 error_code=answer.error_code,
             )
+            if answer.is_delivered:
+                _recovered(tx, delivery)
+            else:
+                _failed(tx, delivery, answer)
             # The address of the alerts is the operator's word; a receiver cannot take it back.
             if answer.status == GONE and delivery["webhook_id"] != ALERTS_ID:
                 endpoints.update(tx, delivery["webhook_id"], enabled=False)
 
         self._db.run(record)
+
+
+def _recovered(tx: Tx, delivery: Mapping[str, Any]) -> None:
+    store.forget_failures(tx, delivery["webhook_id"])
+    if delivery["failures"] >= RESTS_AFTER:
+        jobs.hurry(tx, store.waiting_jobs(tx, delivery["webhook_id"]))
+
+
+def _failed(tx: Tx, delivery: Mapping[str, Any], answer: Answer) -> None:
+    webhook_id = delivery["webhook_id"]
+    if answer.error_code == "webhook_disabled":
+        return
+    failures = store.note_failure(tx, webhook_id)
+    if failures >= RESTS_AFTER:
+        store.rest(tx, webhook_id, rest_ms(failures))
+    # The alerts' own receiver would be told of itself.
+    if failures == RESTS_AFTER and webhook_id != ALERTS_ID:
+        host = endpoints.host_of(delivery["url"])
+        data = {"webhook_id": webhook_id, "host": host, "error_code": answer.error_code}
+        told = msgspec.json.encode(data).decode()
+        events.append(tx, FAILING, user_id=delivery["user_id"], data=told)
 
 
 def _failure(answer: Answer) -> errors.JobOutcome:

@@ -71,8 +71,14 @@ def update(
     store.update(tx, webhook_id, url=url, types=wanted)
     if enabled is not None:
         (store.enable if enabled else store.disable)(tx, webhook_id)
+    if url is not None or enabled:
+        store.forget_failures(tx, webhook_id)
     after = get(tx, webhook_id)
-    if after != before:
+    if (after.url, after.types, after.disabled_at) != (
+        before.url,
+        before.types,
+        before.disabled_at,
+    ):
         _tell(tx, Action.WEBHOOK_CHANGED, after, enabled=after.disabled_at is None)
     return after
 
@@ -113,6 +119,8 @@ def redeliver(tx: Tx, queue: Queue, webhook_id: str, delivery_id: str) -> Delive
     moment is left alone."""
     webhook = _enabled(tx, webhook_id)
     delivery = get_delivery(tx, webhook_id, delivery_id)
+    # Somebody thinks that it may work now.
+    store.rest(tx, webhook_id, 0)
     before = jobs.get(tx, delivery.job_id) if delivery.job_id else None
     if before is not None and before.state is State.QUEUED:
         queue.cancel_many(tx, [before.id])
@@ -134,9 +142,12 @@ def send_test(tx: Tx, queue: Queue, webhook_id: str) -> Delivery:
 
 
 def _tell(tx: Tx, action: Action, webhook: Webhook, **detail: Any) -> None:
-    """By the receiver's host: the rest of a URL is often a secret, as Slack's are."""
-    host = urlsplit(webhook.url).hostname or "alerts"
-    security_log.record(tx, action, host, webhook_id=webhook.id, **detail)
+    security_log.record(tx, action, host_of(webhook.url), webhook_id=webhook.id, **detail)
+
+
+def host_of(url: str) -> str:
+    """What may be told of a receiver: the rest of a URL is often a secret, as Slack's are."""
+    return urlsplit(url).hostname or "alerts"
 
 
 def _enabled(tx: Tx, webhook_id: str) -> Webhook:

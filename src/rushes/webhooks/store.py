@@ -10,7 +10,7 @@ from rushes.webhooks.webhook import Delivery, Webhook
 
 # How long a replaced secret still signs.
 OLD_SECRET_MS = 86_400_000
-COLUMNS = "id, user_id, url, types, created_at, disabled_at"
+COLUMNS = "id, user_id, url, types, created_at, disabled_at, failures, failing_since, rest_until"
 DELIVERIES = """SELECT deliveries.*, jobs.state AS job_state
     FROM deliveries LEFT JOIN jobs ON jobs.id = deliveries.job_id"""
 
@@ -139,7 +139,8 @@ def to_send(tx: Tx, delivery_id: str) -> dict[str, Any] | None:
     """A delivery with what it takes to sign it; `old_secret` only while it still counts."""
     return tx.one(
         """
-        SELECT deliveries.id, webhook_id, body, delivered_at, url, secret, disabled_at,
+        SELECT deliveries.id, webhook_id, type, body, delivered_at, url, secret, disabled_at,
+            user_id, failures,
             CASE WHEN rotated_at > {now} - :keep_ms THEN old_secret END AS old_secret
         FROM deliveries JOIN webhooks ON webhooks.id = deliveries.webhook_id
         WHERE deliveries.id = :id""",
@@ -164,6 +165,56 @@ def record_try(
         error_code=error_code,
         delivered=int(error_code is None),
     )
+
+
+# Receivers that keep failing
+
+
+def take_turn(tx: Tx, id: str, hold_ms: int) -> bool:
+    """Whether a receiver that rests may be tried now: by one, while the others wait."""
+    row = tx.one(
+        """
+        UPDATE webhooks SET rest_until = {now} + :hold_ms
+        WHERE id = :id AND (rest_until IS NULL OR rest_until <= {now}) RETURNING id""",
+        id=id,
+        hold_ms=hold_ms,
+    )
+    return row is not None
+
+
+def note_failure(tx: Tx, id: str) -> int:
+    """How many in a row it are now; 0 when the webhook was deleted meanwhile."""
+    row = tx.one(
+        "UPDATE webhooks SET failures = failures + 1, failing_since = coalesce(failing_since,"
+        " {now}) WHERE id = :id RETURNING failures",
+        id=id,
+    )
+    return int(row["failures"]) if row else 0
+
+
+def rest(tx: Tx, id: str, rest_ms: int) -> None:
+    """Send nothing for so long; 0: the next message is tried."""
+    tx.all(
+        "UPDATE webhooks SET rest_until = {now} + :rest_ms WHERE id = :id", id=id, rest_ms=rest_ms
+    )
+
+
+def forget_failures(tx: Tx, id: str) -> None:
+    tx.all(
+        "UPDATE webhooks SET failures = 0, failing_since = NULL, rest_until = NULL"
+        " WHERE id = :id AND failures > 0",
+        id=id,
+    )
+
+
+def waiting_jobs(tx: Tx, id: str) -> list[str]:
+    """Those that wait with a message for this webhook."""
+    rows = tx.all(
+        "SELECT job_id FROM deliveries JOIN jobs ON jobs.id = deliveries.job_id"
+        " WHERE webhook_id = :id AND delivered_at IS NULL AND jobs.state = 'queued'",
+        id=id,
+    )
+    return [row["job_id"] for row in rows]
 
 
 def get_delivery(tx: Tx, id: str) -> Delivery | None:

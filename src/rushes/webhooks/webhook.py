@@ -16,6 +16,10 @@ ALERTS_ID = "whk_alerts"
 KIND = kinds.WEBHOOK.name
 TEST = "webhook.test"
 TYPES_LIMIT = 50
+# Told when a receiver begins to be left alone; an alert is made of it.
+FAILING = f"{KIND}.failing"
+RESTS_AFTER = 5
+FIRST_REST_MS, LONGEST_REST_MS = 60_000, 15 * 60_000
 PATTERN = re.compile(r"\*|[a-z0-9][a-z0-9_:-]*(\.[a-z0-9_:-]+)*(\.\*)?")
 # Telling of a delivery would make another one, without end; purging is nobody's business outside.
 SILENT = (f"{KIND}.", "purge.")
@@ -31,6 +35,10 @@ class Webhook:
     types: list[str]
     created_at: int
     disabled_at: int | None
+    # Tries that failed in a row, since when, and until when nothing is sent because of them.
+    failures: int = 0
+    failing_since: int | None = None
+    rest_until: int | None = None
     secret: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -42,6 +50,9 @@ class Webhook:
             types=msgspec.json.decode(row["types"]),
             created_at=row["created_at"],
             disabled_at=row["disabled_at"],
+            failures=row["failures"],
+            failing_since=row["failing_since"],
+            rest_until=row["rest_until"],
             secret=secret,
         )
 
@@ -72,6 +83,13 @@ class Delivery:
         if self.delivered_at is not None:
             return "delivered"
         return "pending" if self.job_state in ("blocked", "queued", "processing") else "failed"
+
+
+def rest_ms(failures: int) -> int:
+    """How long a receiver is left alone after so many failures in a row."""
+    if failures < RESTS_AFTER:
+        return 0
+    return min(FIRST_REST_MS << min(failures - RESTS_AFTER, 10), LONGEST_REST_MS)
 
 
 def wants(types: Collection[str], type: str) -> bool:

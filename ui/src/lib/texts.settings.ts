@@ -121,6 +121,8 @@ export const settings = {
     emptyText: "Add one to start something elsewhere when a recording is ready or a job fails.",
     on: "On",
     off: "Off",
+    failing: "Failing",
+    failingSince: (ago: string) => `Its receiver began to fail ${ago} and is tried rarely; what waits is sent when it answers.`,
     url: "Address",
     urlHint: "An http or https address that takes POST requests.",
     which: "Which events",

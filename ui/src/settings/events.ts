@@ -22,6 +22,7 @@ export const families: readonly Family[] = [
       "job_failed_pattern",
       "worker_startup",
       "worker_shutdown",
+      "webhook_failing",
     ],
     admin: true,
   },

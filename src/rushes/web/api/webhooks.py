@@ -44,6 +44,11 @@ class Webhook(BaseModel):
     enabled: bool
     created_at: Time
     disabled_at: Time
+    failures: int = Field(description="Tries in a row that failed.")
+    failing_since: Time
+    rest_until: Time = Field(
+        description="Set while the receiver keeps failing and is tried rarely: when it is next."
+    )
     secret: Annotated[str | None, SHOWN_ONCE] = Field(
         None, description="Only when it was just made."
     )
@@ -178,6 +183,9 @@ def _shown(item: webhook.Webhook) -> Webhook:
         enabled=item.disabled_at is None,
         created_at=clock.rfc3339(item.created_at),
         disabled_at=clock.rfc3339(item.disabled_at),
+        failures=item.failures,
+        failing_since=clock.rfc3339(item.failing_since),
+        rest_until=clock.rfc3339(item.rest_until),
         secret=item.secret,
     )
 
