@@ -181,8 +181,8 @@ class Rushes:
         self, news: Sequence[NewJob], *, connection: sa.Connection | sa.orm.Session | None = None
     ) -> list[Enqueued]:
         if connection is None:
-            # A single statement is all or nothing by itself; looking for twins takes several.
-            run = self.db.run if any(_has_twins(new) for new in news) else self.db.run_step
+            # A single statement is all or nothing by itself; looking for others takes several.
+            run = self.db.run if any(_looks_around(new) for new in news) else self.db.run_step
             return run(lambda tx: self.queue.enqueue_many(tx, news))
         with self.db.renamed():
             tx = self.db.join(_connection_of(connection))
@@ -282,8 +282,10 @@ def _new(kind: str, args: Mapping[str, Any] | None, options: Mapping[str, Any]) 
     return NewJob(kind=kind, args=args or {}, **options)
 
 
-def _has_twins(new: NewJob) -> bool:
-    return new.dedupe_key is not None or new.retry_of is not None
+def _looks_around(new: NewJob) -> bool:
+    """For a twin, for the media, for the parent: nothing may change in between."""
+    found = (new.dedupe_key, new.retry_of, new.media_id, new.parent_id)
+    return any(each is not None for each in found)
 
 
 def _connection_of(connection: sa.Connection | sa.orm.Session) -> sa.Connection:

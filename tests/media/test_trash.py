@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from rushes import errors
+from resilience.stage import until
+from rushes import Rushes, errors, ids
+from rushes.db.database import Database, Tx
 from rushes.jobs import invariants
+from rushes.jobs import store as jobs_store
 from rushes.jobs.job import NewJob, State
 from rushes.media import library, orders, purge, purge_store, trash
 from rushes.media import storage as storages
@@ -19,7 +22,7 @@ from rushes.media import store as media_store
 from rushes.media.media import Media, NewMedia, Options
 from rushes.media.storage import Storage
 from rushes.protocol import Artifact, Claim
-from world import World
+from world import World, postgres_database
 
 DAY = 86_400.0
 TRASH_MS = int(30 * DAY * 1000)
@@ -332,7 +335,7 @@ def test_the_second_of_the_two_waits_and_sees_what_the_first_has_done(
             purge_store.start_media(tx, media_id, trash_ms=TRASH_MS)
         other = threading.Thread(target=second)
         other.start()
-        while not _is_waiting(world):
+        while not _is_waiting(world.db):
             pass
     other.join()
     [answer] = seen
@@ -345,11 +348,75 @@ def test_the_second_of_the_two_waits_and_sees_what_the_first_has_done(
     world.check()
 
 
-def _is_waiting(world: World) -> bool:
-    rows = world.rows(
-        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-        " AND wait_event_type = 'Lock'"
-    )
+@pytest.mark.parametrize("first", ["enqueue", "delete"])
+def test_no_job_is_left_on_a_media_that_is_deleted_meanwhile(
+    postgres_world: World, first: str
+) -> None:
+    """The first has its transaction open when the second begins."""
+    world = postgres_world
+    media_id = world.add_media()
+    refused: list[errors.BadField] = []
+
+    def enqueue(tx: Tx) -> None:
+        world.queue.enqueue(tx, NewJob(kind="noop", media_id=media_id))
+
+    def delete(tx: Tx) -> None:
+        trash.put(tx, world.queue, [media_id])
+
+    begin, then = (enqueue, delete) if first == "enqueue" else (delete, enqueue)
+
+    def second() -> None:
+        try:
+            world.run(then)
+        except errors.BadField as error:
+            refused.append(error)
+
+    with world.db.begin() as tx:
+        begin(tx)
+        other = threading.Thread(target=second)
+        other.start()
+        until(lambda: _is_waiting(world.db) or not other.is_alive())
+    other.join()
+    left = world.rows("SELECT id FROM jobs WHERE state IN ('blocked','queued','processing')")
+    assert left == []
+    assert bool(refused) == (first == "delete")
+    world.check()
+
+
+def test_the_library_cannot_leave_a_job_on_a_deleted_media_either() -> None:
+    """Between the look whether the media is there and the insert, somebody deletes it."""
+    with postgres_database() as url, Rushes(url) as rushes:
+        media_id = ids.new("med")
+        new = NewMedia(user_id="", title="Wedding")
+        rushes.db.run(lambda tx: media_store.insert(tx, media_id, new, media_id))
+        looked, deleted = threading.Event(), threading.Event()
+        real = jobs_store.insert
+
+        def insert(*args: Any, **named: Any) -> set[str]:
+            looked.set()
+            until(lambda: deleted.is_set() or _is_waiting(rushes.db))
+            return real(*args, **named)
+
+        def delete() -> None:
+            assert looked.wait(30)
+            rushes.db.run(lambda tx: trash.put(tx, rushes.queue, [media_id]))
+            deleted.set()
+
+        deleting = threading.Thread(target=delete)
+        deleting.start()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(jobs_store, "insert", insert)
+            job_id = rushes.enqueue("noop", media_id=media_id).id
+        deleting.join()
+        assert rushes.job(job_id).state is State.CANCELED
+
+
+def _is_waiting(db: Database) -> bool:
+    with db.read() as tx:
+        rows = tx.all(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event_type = 'Lock'"
+        )
     return bool(rows)
 
 

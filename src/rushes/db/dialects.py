@@ -1,8 +1,8 @@
-"""All that differs between SQLite and PostgreSQL: seven fragments, how a change runs, error names.
+"""All that differs between SQLite and PostgreSQL: eight fragments, how a change runs, error names.
 
-SQL is written once with `{now}`, `{skip_locked}`, `{for_update}`, `{changed}`, `{of_user}`,
-`{given:id text, …}` and `{each:column}`; `compile` fills these in and turns `:name` into the
-driver's style.
+SQL is written once with `{now}`, `{skip_locked}`, `{for_update}`, `{for_share}`, `{changed}`,
+`{of_user}`, `{given:id text, …}` and `{each:column}`; `compile` fills these in and turns `:name`
+into the driver's style.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class Postgres:
             now="(SELECT rushes_now())",
             skip_locked="FOR UPDATE SKIP LOCKED",
             for_update="FOR UPDATE",
+            for_share="FOR SHARE",
             changed="changed",
             # As a pair, so that it walks along the index of lanes and users: it would sooner read
             # and sort all of a user's jobs.
@@ -139,6 +140,7 @@ class Sqlite:
             now=":now",
             skip_locked="",
             for_update="",
+            for_share="",
             changed="jobs",
             of_user="user_id = :user_id",
             given=_Given(False),

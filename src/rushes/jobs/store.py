@@ -116,13 +116,13 @@ def states(tx: Tx, ids: Iterable[str]) -> dict[str, State]:
     return {row["id"]: State(row["state"]) for row in rows}
 
 
-def missing_media(tx: Tx, ids: Iterable[str]) -> list[str]:
+def missing_media(tx: Tx, ids: set[str]) -> list[str]:
+    """The others are not deleted before this transaction ends: who deletes cancels what it sees."""
     rows = tx.all(
-        "WITH given AS ({given:id text}) SELECT id FROM given WHERE NOT EXISTS"
-        " (SELECT 1 FROM media WHERE media.id = given.id AND deleted_at IS NULL)",
+        "SELECT id FROM media WHERE id IN ({given:id text}) AND deleted_at IS NULL {for_share}",
         given=[{"id": id} for id in ids],
     )
-    return [row["id"] for row in rows]
+    return sorted(ids - {row["id"] for row in rows})
 
 
 LANES = """
