@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from proxy import Proxy
 from resilience import demo_handlers
 from resilience.cases import some
 from resilience.programs import Server, WorkerProcess
@@ -346,3 +347,64 @@ def test_a_server_that_is_stopped_gives_its_own_jobs_back_at_once(
         server.start()
         scene.wait(job_id)
         scene.check(job_id, ["released", "succeeded"])
+
+
+# Nobody answers for longer than a worker goes on by itself
+
+HELD_UP, GOES_ON = "is held up", "goes on: it is still held"
+BRIEF = {"claim_duration": 4.0, "heartbeat_interval": 0.4}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("database_url", ["sqlite", "postgres"], indirect=True)
+def test_a_worker_holds_its_job_up_and_goes_on_under_the_same_claim(
+    start_server: StartServer, start_worker: StartWorker, database_url: str
+) -> None:
+    """The server is away for more than three quarters of a lease."""
+    server = start_server(database_url=database_url, **BRIEF)
+    with opened(server.settings) as rushes:
+        scene = Scene(rushes, server.url)
+        patient = start_worker("patient", server.url, server.worker_key("patient"))
+        patient.stage.arm("demo: 1 put")
+        job_id = scene.enqueue()
+        patient.stage.wait("demo: 1 put")
+        server.kill()
+        before = scene.job(job_id)
+        until(lambda: HELD_UP in patient.log.read_text())
+        server.start()
+        until(lambda: GOES_ON in patient.log.read_text())
+        after = scene.job(job_id)
+        assert (after.claim_id, after.attempt) == (before.claim_id, 1)
+        patient.stage.release("demo: 1 put")
+        scene.wait(job_id)
+        scene.check(job_id, ["succeeded"])
+
+
+@pytest.mark.thorough
+def test_a_worker_that_was_out_of_reach_stops_what_somebody_else_has_taken(
+    short: Running, start_worker: StartWorker
+) -> None:
+    """Its network is silent, while the server and the others go on."""
+    scene = Scene(short.rushes, short.url)
+    with Proxy(short.settings.port) as proxy:
+        proxy.open()
+        url = f"http://127.0.0.1:{proxy.port}"
+        away = start_worker("away", url, short.worker_key("away"))
+        away.stage.arm("demo: 1 put")
+        job_id = scene.enqueue()
+        away.stage.wait("demo: 1 put")
+        proxy.silence()
+        until(lambda: HELD_UP in away.log.read_text())
+        with worker(short.url, short.worker_key("heir")):
+            scene.wait(job_id)
+        before = tables(scene)
+        for step in ("demo: 2 put", "worker: before complete", "worker: before claim"):
+            away.stage.arm(step)
+        proxy.speak()
+        away.stage.wait("worker: before claim")
+        away.stage.release("demo: 1 put")
+        for step in ("demo: 2 put", "worker: before complete"):
+            away.stage.disarm(step)
+        assert tables(scene) == before
+        away.stage.release("worker: before claim")
+    scene.check(job_id, ["lost", "succeeded"])

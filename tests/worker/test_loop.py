@@ -757,3 +757,28 @@ def test_a_worker_that_breaks_down_renews_nothing_any_more(
     for each in set(threading.enumerate()) - before:
         each.join(30)
         assert not each.is_alive()
+
+
+def test_a_heartbeat_that_is_not_answered_does_not_keep_a_job_from_being_held_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A network that is silent: nothing fails, nothing comes."""
+    script, held_up, was_held_up = Script(job(lease=0.2)), threading.Event(), []
+
+    def heartbeat(claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+        held_up.wait(30)
+        return Pulse({each.claim_id: Beat(True) for each in claims}, False)
+
+    def run(context: JobContext) -> None:
+        deadline = time.monotonic() + 10
+        while not context.suspended and time.monotonic() < deadline:
+            held_up.wait(0.005)
+        was_held_up.append(context.suspended)
+        held_up.set()
+        context.raise_if_stopped()
+        mine.stop()
+
+    monkeypatch.setattr(script, "heartbeat", heartbeat)
+    mine = worker(script, run, heartbeat_seconds=0.02)
+    mine.run()
+    assert was_held_up == [True]

@@ -360,19 +360,23 @@ class JobContext:
                 if waiting is not None:
                     waiting.set()
 
-    def suspend(self) -> None:
+    def suspend(self) -> bool:
         """Asked by the worker: whatever the handler does next has to wait. What its tools do by
-        themselves meanwhile is not handed in before `resume`."""
+        themselves meanwhile is not handed in before `resume`. False: it is so already."""
         with _stopping:
-            if self._stop is None and self._resumed is None:
-                self._resumed = threading.Event()
+            if self._stop is not None or self._resumed is not None:
+                return False
+            self._resumed = threading.Event()
+            return True
 
-    def resume(self) -> None:
+    def resume(self) -> bool:
         with _stopping:
             resumed, self._resumed = self._resumed, None
-        if resumed is not None:
-            self.alive()
-            resumed.set()
+        if resumed is None:
+            return False
+        self.alive()
+        resumed.set()
+        return True
 
 
 def _sha256(path: Path) -> str:

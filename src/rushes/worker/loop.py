@@ -104,6 +104,7 @@ class Worker:
         admin has drained or disabled it, it claims nothing."""
         over = threading.Event()
         heart = threading.Thread(target=self._beat_until_stopped, args=[over], daemon=True)
+        threading.Thread(target=self._fence_until, args=[over], daemon=True).start()
         try:
             self._work(heart)
         except BaseException:
@@ -115,6 +116,7 @@ class Worker:
         self._stopping.set()
         if heart.ident is not None:
             heart.join(timeout=self._heartbeat_seconds)
+        over.set()
         if self.refused is not None:
             raise self.refused
 
@@ -194,7 +196,8 @@ class Worker:
                 each.context.stop(Stop.CLAIM_LOST)
             else:
                 each.renewed_at = max(each.renewed_at, sent_at)
-                each.context.resume()
+                if each.context.resume():
+                    log.info("job %s goes on: it is still held", each.assignment.job_id)
                 if beat.cancel:
                     each.context.stop(Stop.CANCELED)
         self._fence()
@@ -239,8 +242,13 @@ class Worker:
 
     def _fence(self) -> None:
         for held in list(self._held.values()):
-            if held.late:
-                held.context.suspend()
+            if held.late and held.context.suspend():
+                log.warning("job %s is held up: its claim is not renewed", held.assignment.job_id)
+
+    def _fence_until(self, over: threading.Event) -> None:
+        """Not by the heart: it may wait for an answer for longer than the lease lasts."""
+        while not over.wait(self._heartbeat_seconds / 4):
+            self._fence()
 
     def _beat_until_stopped(self, over: threading.Event) -> None:
         """Beats go on while a stopping worker still holds something."""
