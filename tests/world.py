@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import psycopg
 
 import services
-from rushes import events, ids, wakeup
+from rushes import events, ids, kinds, wakeup
 from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database, Tx
@@ -48,8 +48,18 @@ UPDATE service_beat SET beat_at = 0, grace_until = 0, away_since = 0;
 UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0;
 UPDATE test_clock SET now = %d;
 """
+# What jobs of these kinds make is watched, as what an encode makes.
+kinds._declared |= {
+    name: kinds.Kind(name=name, output=kinds.WATCH) for name in ("noop", "cut", "demo", "mix")
+}
 stack = ExitStack()
 _kept: list[str] = []
+
+
+def current_version(tx: Tx, media_id: str) -> str | None:
+    """What is published of a media on which jobs of only one kind have run."""
+    row = tx.one("SELECT id FROM versions WHERE media_id = :id AND state = 'current'", id=media_id)
+    return row["id"] if row else None
 
 
 class ManualClock:

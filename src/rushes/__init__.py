@@ -8,13 +8,15 @@ if TYPE_CHECKING:
     from rushes.app import Rushes
     from rushes.errors import Canceled, PermanentFailure, RetryLater
     from rushes.jobs.job import NewJob
+    from rushes.kinds import Kind
     from rushes.worker.context import JobContext
 
-__all__ = ["Canceled", "JobContext", "NewJob", "PermanentFailure", "RetryLater", "Rushes"]
+__all__ = ["Canceled", "JobContext", "Kind", "NewJob", "PermanentFailure", "RetryLater", "Rushes"]
 
 _HOMES = {
     "Canceled": "rushes.errors",
     "JobContext": "rushes.worker.context",
+    "Kind": "rushes.kinds",
     "NewJob": "rushes.jobs.job",
     "PermanentFailure": "rushes.errors",
     "RetryLater": "rushes.errors",

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rushes import errors, protocol, sanitize, wakeup
+from rushes import errors, kinds, protocol, sanitize, wakeup
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
@@ -41,6 +41,7 @@ from rushes.protocol import (
     Source,
 )
 from rushes.transcripts import archive, passages
+from rushes.transcripts import transcript as transcripts
 from rushes.transcripts.archive import Prepared
 
 # How often a divided job tells how far its parts are.
@@ -171,6 +172,16 @@ class Dispatch(Files):
             if jobs.held(tx, claim) is None:
                 raise errors.ClaimLost("the claim is not held any more")
             return passage_store.read(tx, claim.job_id)
+
+    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+        with self._db.read() as tx:
+            job = jobs.held(tx, claim)
+            if job is None:
+                raise errors.ClaimLost("the claim is not held any more")
+            kept = archive.current(tx, job["media_id"]) if job["media_id"] else None
+        if kept is None:
+            return None
+        return {**transcripts.encode(kept.transcript), "speakers": dict(kept.names)}
 
     def log(self, worker_id: str, claim: Claim, lines: Sequence[str]) -> None:
         newest = lines[-LOG_LINES:]
@@ -303,7 +314,9 @@ class Local:
         return self._dispatch.progress(reports)
 
     def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
-        plain = [each for each in completions if each.manifest is None]
+        # Those that others follow are completed one by one, with what follows.
+        is_led = kinds.ones_own_are_followed()
+        plain = [each for each in completions if each.manifest is None and not is_led]
         done = self._dispatch.complete_plain(plain) if plain else set()
         answers = dict.fromkeys(done, str(State.COMPLETED))
         for each in completions:
@@ -326,6 +339,9 @@ class Local:
     def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
         key, _ = self._dispatch.source(claim, media_id)
         return self._dispatch.storage.read(key, start)
+
+    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+        return self._dispatch.transcript(claim)
 
     def artifacts(self, claim: Claim) -> Sequence[Artifact]:
         return self._dispatch.artifacts(claim)

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushes import kinds
 from rushes.db.database import Tx
 
 BATCH = 10_000
+# How the events of a kind begin.
+_RENAMED = [
+    f"WHEN '{each.name}' THEN '{each.events}'" for each in kinds.TABLE.values() if each.events
+]
+FAMILY = f"CASE kind {' '.join(_RENAMED)} ELSE kind END"
 
 
 def from_changed(verb: str, data: str = "NULL") -> str:
@@ -19,7 +25,7 @@ def from_changed(verb: str, data: str = "NULL") -> str:
         INSERT INTO events (at, type, media_id, job_id, worker_id, user_id, state, attempt, epoch,
                             progress, stage, error_code, data)
         SELECT {{now}},
-               CASE kind WHEN 'transcribe' THEN 'transcription' ELSE kind END || '.' || {verb},
+               {FAMILY} || '.' || {verb},
                media_id, id, processed_by_worker_id, user_id, state, attempt, claim_epoch,
                progress, stage, error_code, {data}
         FROM changed"""

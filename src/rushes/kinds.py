@@ -1,39 +1,116 @@
-"""The kinds of jobs that Rushes itself knows, and what may be done with each. Pure.
+"""The kinds of jobs: what each is called, what it makes, and what may be done with it. Pure.
 
-A kind that is not in the table is somebody's own: any worker that was granted it may run it, and a
-job of it may be divided into others of one's own, never into one of the table.
+Rushes' own are in `TABLE`. `declare` adds those of others, when a process starts. A kind that
+nobody has declared here may still be run by a worker that was granted it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rushes import errors
 
+# What people watch, and what is said in it.
+WATCH, TRANSCRIPT = "watch", "transcript"
+NAME = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """`remote`: workers outside the server may run it. `parts`: what it may be divided into."""
+    """`output`: the slot of a media that its files are published in. `follows`: it is started by
+    itself on a media for which a job of one of these kinds has completed. `needs`: as a job's.
+    `housekeeping`: nobody waits for it. `remote`: workers outside the server may run it.
+    `by_people`: may be started on a media by whoever it belongs to, with any arguments. `events`:
+    the family that its jobs' events are told in, if that is not its name. `parts`: what it may be
+    divided into."""
 
     name: str
-    remote: bool = False
+    label: str = ""
+    output: str | None = None
+    follows: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    housekeeping: bool = False
+    remote: bool = True
+    by_people: bool = True
+    events: str | None = None
     parts: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for word in (self.name, self.output):
+            if word is not None and not NAME.fullmatch(word):
+                raise errors.BadField("kind", f"{word!r} must be of a-z 0-9 _ . : -")
+        for name in ("follows", "needs", "parts"):
+            if isinstance(getattr(self, name), str):
+                raise errors.BadField(name, f"must be several words, such as ({name!r},)")
 
-TRANSCODE = Kind(name="transcode", remote=True, parts=("span",))
-TRIM = Kind(name="trim", remote=True, parts=("span",))
-COMPOSITE = Kind(name="composite", remote=True, parts=("span",))
-SPAN = Kind(name="span", remote=True)
-TRANSCRIBE = Kind(name="transcribe", remote=True)
-PURGE = Kind(name="purge")
-WEBHOOK = Kind(name="webhook")
+
+def _of_ours(name: str, label: str, **facts: object) -> Kind:
+    return Kind(name=name, label=label, by_people=False, **facts)  # type: ignore[arg-type]
+
+
+_MAKES = {"output": WATCH, "parts": ("span",)}
+TRANSCODE = _of_ours("transcode", "Encode", **_MAKES)
+TRIM = _of_ours("trim", "Trim", **_MAKES)
+COMPOSITE = _of_ours("composite", "Overlay", **_MAKES)
+SPAN = _of_ours("span", "Part of an encode", housekeeping=True)
+TRANSCRIBE = _of_ours("transcribe", "Transcribe", output=TRANSCRIPT, events="transcription")
+PURGE = _of_ours("purge", "Clean up", housekeeping=True, remote=False)
+WEBHOOK = _of_ours("webhook", "Webhook", housekeeping=True, remote=False)
 
 TABLE = {each.name: each for each in (TRANSCODE, TRIM, COMPOSITE, SPAN, TRANSCRIBE, PURGE, WEBHOOK)}
 
+_declared: dict[str, Kind] = {}
+
+
+def declare(kinds: Iterable[Kind]) -> None:
+    """Add kinds that are not Rushes' own; what was declared before under such a name gives way."""
+    for kind in kinds:
+        if kind.name in TABLE:
+            raise errors.BadSetting(f"{kind.name!r} is a kind of Rushes' own")
+        if kind.output in (WATCH, TRANSCRIPT):
+            raise errors.BadSetting(f"the kind {kind.name!r} cannot make {kind.output!r}")
+        if not kind.remote or kind.housekeeping:
+            raise errors.BadSetting(f"the kind {kind.name!r} cannot be the server's own")
+        _declared[kind.name] = kind
+
+
+def get(name: str) -> Kind:
+    """One that nobody has declared is as one that says nothing but its name."""
+    return TABLE.get(name) or _declared.get(name) or Kind(name=name)
+
+
+def everything() -> list[Kind]:
+    return [*TABLE.values(), *_declared.values()]
+
+
+def is_declared(name: str) -> bool:
+    return name in _declared
+
+
+def making(output: str) -> tuple[str, ...]:
+    """The kinds of Rushes' own whose files are published in this slot."""
+    return tuple(each.name for each in TABLE.values() if each.output == output)
+
+
+def output_of(name: str) -> str:
+    """The slot that files of such a job go to. A kind that says nothing has one of its own: it can
+    take nobody else's place."""
+    return get(name).output or name
+
+
+def following(name: str) -> list[Kind]:
+    """What is to run when a job of this kind has completed."""
+    return [each for each in _declared.values() if name in each.follows]
+
+
+def ones_own_are_followed() -> bool:
+    return any(name not in TABLE for each in _declared.values() for name in each.follows)
+
 
 def is_remote(name: str) -> bool:
-    return TABLE[name].remote if name in TABLE else True
+    return get(name).remote
 
 
 def may_divide_into(whole: str, part: str) -> bool:
@@ -69,4 +146,4 @@ def check_remote(kinds: Iterable[str]) -> None:
 
 
 def _is_part(whole: str, part: str) -> bool:
-    return whole in TABLE and part in TABLE[whole].parts
+    return part in get(whole).parts

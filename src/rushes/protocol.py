@@ -176,6 +176,10 @@ class Coordinator(Protocol):
         """The source's bytes from `start` on; ask again with another start to resume."""
         ...
 
+    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+        """What is said in the job's media, as people read it now; None when nobody knows yet."""
+        ...
+
     def artifacts(self, claim: Claim) -> Sequence[Artifact]:
         """What the job's version holds, whichever attempt or part has put it."""
         ...

@@ -59,8 +59,8 @@ def fill(tx: Tx) -> None:
         registered_at=1,
     )  # fmt: skip
     insert(
-        tx, "jobs", id="job_1", kind="demo", media_id="med_1", user_id="", state="processing",
-        priority=2, lane="2 demo", args="{}", needs="[]", created_at=1, queued_at=1, run_at=1,
+        tx, "jobs", id="job_1", kind="transcode", media_id="med_1", user_id="", state="processing",
+        priority=2, lane="2 transcode", args="{}", needs="[]", created_at=1, queued_at=1, run_at=1,
         started_at=2, attempt=2, max_attempts=3, claims=2, claim_epoch=2, claim_id="clm_2",
         claimed_by="wrk_1", claimed_at=3, claim_expires_at=2**50, deadline_at=2**50,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def test_an_attempt_under_way_is_completed_after_the_upgrade(
     done = db.run(lambda tx: library.complete(tx, Queue(), Claim("job_1", "clm_2"), files=1))
     assert done.state == "completed"
     with db.read() as tx:
-        assert media_store.current_version(tx, "med_1") == "ver_2"
+        assert worlds.current_version(tx, "med_1") == "ver_2"
         assert [row["name"] for row in media_store.artifacts(tx, "ver_2")] == ["a.txt"]
         broken = [each.invariant for each in invariants.check(tx)]
     # The rows were made by hand, without their events.
@@ -149,6 +149,58 @@ def test_what_was_deleted_before_is_in_the_trash_unless_its_bytes_may_be_gone(
             "med_half",
         }
         broken = [each.invariant for each in invariants.check(tx)]
+    assert not {"I10", "I31"} & set(broken)
+
+
+def replaced(tx: Tx, name: str, *kinds: str) -> None:
+    """As it was before 0012: each version took the place of the one before, whatever it was."""
+    insert(
+        tx, "media", id=f"med_{name}", user_id="ada", title=name, title_folded=name, created_at=1,
+        source_key=f"sources/{name}", current_version_id=f"ver_{name}_{len(kinds)}",
+    )  # fmt: skip
+    for n, kind in enumerate(kinds, 1):
+        insert(
+            tx, "jobs", id=f"job_{name}_{n}", kind=kind, media_id=f"med_{name}", user_id="ada",
+            state="completed", priority=2, lane=f"2 {kind}", args="{}", needs="[]", created_at=1,
+            queued_at=1, run_at=1, attempt=1, max_attempts=3, claims=1, claim_epoch=1,
+            completed_at=2,
+        )  # fmt: skip
+        is_last = n == len(kinds)
+        insert(
+            tx, "versions", id=f"ver_{name}_{n}", media_id=f"med_{name}", job_id=f"job_{name}_{n}",
+            claim_id=f"clm_{name}_{n}", state="current" if is_last else "retired", created_at=n,
+            published_at=n, retired_at=None if is_last else n + 1,
+        )  # fmt: skip
+
+
+def test_what_a_kind_of_ones_own_had_replaced_is_watched_again(
+    old: Callable[[str], Database],
+) -> None:
+    db = old("0011")
+
+    def fill_media(tx: Tx) -> None:
+        replaced(tx, "hidden", "transcode", "trim", "summarize")
+        replaced(tx, "shown", "summarize", "summarize", "transcode")
+        replaced(tx, "plain", "transcode", "transcode")
+
+    db.run(fill_media)
+    schema.migrate(db)
+    with db.read() as tx:
+        watched = tx.all("SELECT id, current_version_id AS version FROM media ORDER BY id")
+        current = tx.all("SELECT id, slot FROM versions WHERE state = 'current' ORDER BY id")
+        broken = [each.invariant for each in invariants.check(tx)]
+    assert {row["id"]: row["version"] for row in watched} == {
+        "med_hidden": "ver_hidden_2",
+        "med_plain": "ver_plain_2",
+        "med_shown": "ver_shown_3",
+    }
+    assert {row["id"]: row["slot"] for row in current} == {
+        "ver_hidden_2": "watch",
+        "ver_hidden_3": "summarize",
+        "ver_plain_2": "watch",
+        "ver_shown_2": "summarize",
+        "ver_shown_3": "watch",
+    }
     assert not {"I10", "I31"} & set(broken)
 
 

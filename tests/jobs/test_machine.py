@@ -40,7 +40,7 @@ MAX_CLAIMS = 4
 MAX_LOSSES = 2
 LEASE_MS = 60_000
 TIMEOUT_MS = 6 * 3_600_000
-KINDS = ("cut", "transcribe")
+KINDS = ("cut", "mix")
 # Kinds and capabilities of the workers.
 WORKERS = ((KINDS, ()), (KINDS, ("gpu",)), (("cut",), ("gpu",)))
 REPORTED = (

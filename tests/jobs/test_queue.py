@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import world as worlds
 from rushes import errors, events, insight
 from rushes.db.database import Tx
 from rushes.fleet import store as fleet
@@ -16,7 +17,6 @@ from rushes.jobs.job import ErrorClass, NewJob, Outcome, Priority, State
 from rushes.jobs.policy import Policy
 from rushes.jobs.queue import Claimant
 from rushes.media import library, trash_store
-from rushes.media import store as media_store
 from rushes.protocol import Claim
 from world import EPOCH, World
 
@@ -382,7 +382,7 @@ def test_jobs_of_a_deleted_media_are_not_claimed_nor_completed(world: World) -> 
     assert world.release(claim) is State.CANCELED
     assert world.state(running) is State.CANCELED
     with world.db.read() as tx:
-        assert media_store.current_version(tx, media_id) is None
+        assert worlds.current_version(tx, media_id) is None
     world.check()
 
 
@@ -1083,7 +1083,7 @@ def test_completing_publishes_the_version_and_a_failure_leaves_the_old_one(world
 
     def current() -> str | None:
         with world.db.read() as tx:
-            return media_store.current_version(tx, media_id)
+            return worlds.current_version(tx, media_id)
 
     claim, first = build()
     assert current() is None
@@ -1110,7 +1110,7 @@ def test_a_lost_claim_publishes_nothing(world: World) -> None:
     with pytest.raises(errors.ClaimLost):
         world.run(lambda tx: library.start_version(tx, claim, media_id))
     with world.db.read() as tx:
-        assert media_store.current_version(tx, media_id) is None
+        assert worlds.current_version(tx, media_id) is None
 
 
 # For people

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+import world as worlds
 from rushes import errors, events
 from rushes.jobs import store
 from rushes.jobs.job import NewJob, State
 from rushes.media import library
-from rushes.media import store as media_store
 from rushes.protocol import Claim
 from world import World
 
@@ -204,7 +204,7 @@ def test_deleting_media_against_completing_its_job_publishes_before_or_never(
             assert world.release(claim) is State.CANCELED
         with world.db.read() as tx:
             # What was published before stays whole in the trash.
-            published = media_store.current_version(tx, media_id) is not None
+            published = worlds.current_version(tx, media_id) is not None
         assert published <= (done is State.COMPLETED)
     world.check()
 

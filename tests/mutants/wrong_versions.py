@@ -533,8 +533,20 @@ MUTANTS: list[Mutant] = [
     (
         "old_version_stays_current",
         "media/store.py",
-        '"UPDATE media SET current_version_id = :id, updated_at = {now}"',
-        '"UPDATE media SET title = :id, updated_at = {now}"',
+        'shown = "current_version_id = :id, " if is_watched else ""',
+        'shown = "title = :id, " if is_watched else ""',
+    ),
+    (
+        "an_output_takes_the_place_of_the_video",
+        "media/store.py",
+        "WHERE media_id = :media_id AND slot = :slot AND state = 'current'",
+        "WHERE media_id = :media_id AND slot <> :slot AND state = 'current'",
+    ),
+    (
+        "an_output_is_watched",
+        "media/store.py",
+        "AND slot = :slot AND state IN ('current','retired')",
+        "AND :slot <> '' AND state IN ('current','retired')",
     ),
     (
         "hint_before_commit",

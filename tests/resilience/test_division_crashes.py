@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
+import world as worlds
 from resilience import crashing_server as steps
 from resilience import demo_handlers as demo
 from resilience.cases import some
@@ -68,7 +69,7 @@ def crash_at(server: Server, scene: Scene, step: str) -> list[str]:
 
 def files(scene: Scene) -> dict[str, bytes]:
     with scene.rushes.db.read() as tx:
-        version = media_store.current_version(tx, scene.media_id)
+        version = worlds.current_version(tx, scene.media_id)
         assert version is not None
         rows = media_store.artifacts(tx, version)
     read = scene.rushes.storage.read

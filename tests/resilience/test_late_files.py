@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import world as worlds
 from resilience.demo_handlers import digest
 from resilience.stage import until
 from running import Running
@@ -71,7 +72,7 @@ def put(running: Running, claim: Claim, name: str, content: bytes) -> None:
 def shown(running: Running, media_id: str) -> dict[str, bytes]:
     """What is published, byte by byte."""
     with running.rushes.db.read() as tx:
-        version = media_store.current_version(tx, media_id)
+        version = worlds.current_version(tx, media_id)
         assert version is not None
         rows = media_store.artifacts(tx, version)
     return {row["name"]: b"".join(running.rushes.storage.read(row["key"])) for row in rows}
@@ -107,7 +108,7 @@ def test_a_file_that_comes_between_checking_and_publishing_is_not_slipped_in(
     with pytest.raises(errors.ManifestMismatch):
         either_server.rushes.dispatch.complete(Completion(claim, None, {"a.txt": digest(b"a")}))
     with either_server.rushes.db.read() as tx:
-        assert media_store.current_version(tx, media_id) is None
+        assert worlds.current_version(tx, media_id) is None
     assert either_server.rushes.job(claim.job_id).state == "processing"
 
 

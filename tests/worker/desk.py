@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import world as worlds
 from running import Running
 from rushes import ids
 from rushes.db.database import Tx
@@ -63,7 +64,7 @@ class Desk:
     def current_files(self) -> dict[str, bytes] | None:
         """What somebody who watches would get."""
         with self.running.rushes.db.read() as tx:
-            version = media_store.current_version(tx, self.media_id)
+            version = worlds.current_version(tx, self.media_id)
             rows = media_store.artifacts(tx, version) if version else None
         if rows is None:
             return None

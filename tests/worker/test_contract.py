@@ -96,7 +96,7 @@ def test_nothing_is_published_when_a_file_is_not_what_was_made(stored_desk: Desk
         answer = desk.worker.complete([Completion(claim, None, manifest)])
         assert answer == {claim.job_id: "manifest_mismatch"}
     with desk.running.rushes.db.read() as tx:
-        version = media_store.version_of_claim(tx, claim.claim_id)
+        version = media_store.building_version(tx, claim.job_id)
         assert version is not None
         [row] = media_store.artifacts(tx, version["id"])
     desk.running.rushes.storage.delete([row["key"]])

@@ -124,6 +124,9 @@ class Script:
     def put_passage(self, claim: Claim, number: int, content: Any) -> None:
         self.told.append(("passage", claim.job_id, str(number)))
 
+    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+        return None
+
     def passages(self, claim: Claim) -> Sequence[Any]:
         return []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import cyclopts
 import msgspec
@@ -78,6 +78,26 @@ def list_jobs(
         output.print_table(columns, [_row(job) for job in found])
     else:
         print("no jobs")
+
+
+@app.command
+def add(
+    kind: Annotated[str, cyclopts.Parameter(help="One of your own kinds.")],
+    /,
+    *,
+    args: Annotated[str | None, cyclopts.Parameter(help="What its handler gets, as JSON.")] = None,
+    media: Annotated[str | None, cyclopts.Parameter(help="The media it is to work on.")] = None,
+    priority: Literal["high", "normal", "low"] = "normal",
+    json: output.Json = False,
+) -> None:
+    """Add a job of your own kind."""
+    given = {"kind": kind, "args": output.parsed("--args", args), "priority": priority}
+    with client.connect() as api:
+        job = api.post("/jobs", {**given, "media_id": media})
+    if json:
+        output.print_json(job)
+    else:
+        print(f"{job['id']} {job['state']}, to {job['kind']}")
 
 
 @app.command

@@ -50,6 +50,8 @@ Position = Annotated[
         help="bottom-right, bottom-left, top-right, top-left, or X,Y as shares such as 0.1,0.5."
     ),
 ]
+Kind = Annotated[str, cyclopts.Parameter(help="One of your own kinds, such as summarize.")]
+Args = Annotated[str | None, cyclopts.Parameter(help="What its handler gets, as JSON.")]
 MOST_TRASHED = 10_000
 JOB_COLUMNS = ("id", "kind", "state", "stage", "progress", "worker_name")
 
@@ -229,6 +231,12 @@ def retranscode(
 
 
 @app.command
+def run(id: Id, kind: Kind, /, *, args: Args = None, json: output.Json = False) -> None:
+    """Run a job of your own kind on it."""
+    _order(id, "jobs", {"kind": kind, "args": output.parsed("--args", args)}, json)
+
+
+@app.command
 def retranscribe(
     id: Id,
     /,
@@ -383,7 +391,15 @@ def _pairs(media: Document) -> dict[str, str]:
         "shared at": media["share_url"] or "",
         "same as": " ".join(media["duplicate_of"]),
         "in the trash": " ".join(media["duplicate_in_trash"]),
+        **{each["label"].lower(): _output(each) for each in media["outputs"]},
     }
+
+
+def _output(made: Document) -> str:
+    """What was made in a slot, or why not."""
+    files = [f"{each['name']} ({output.size(each['size_bytes'])})" for each in made["files"]]
+    failed = f"{made['status']} {made['error'] or ''}".strip() if made["status"] != "ready" else ""
+    return "; ".join(filter(None, [", ".join(files), failed]))
 
 
 def status_of(media: Document) -> str:

@@ -18,6 +18,14 @@ Yes = Annotated[bool, FLAG, cyclopts.Parameter(help="Do not ask.")]
 COLORS = {"dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
+def parsed(option: str, text: str | None) -> dict[str, Any]:
+    """An object that was given as JSON; without, an empty one."""
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        raise errors.Invalid(f"{option} must be JSON, such as '{{\"words\": 100}}'") from None
+
+
 def print_json(value: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 

@@ -1,7 +1,8 @@
 """Which handler runs which kind of job: a plain table, with room for kinds of your own.
 
-A module named in the setting HANDLERS, or a package with an entry point in `rushes.handlers`, adds
-to it by a table `HANDLERS` of kind → function of one `JobContext` (or `Handler`).
+A module named in the setting HANDLERS, or one that a package's entry point in `rushes.handlers`
+names, adds to it by a table `HANDLERS` of kind → function of one `JobContext` (or `Handler`), and
+says by a list `KINDS` what these kinds are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import partial
 from importlib import metadata
 from typing import Any
 
-from rushes import errors
+from rushes import errors, kinds
 from rushes.engines.engine import EngineUnavailable
 from rushes.engines.registry import Registry
 from rushes.worker.context import JobContext
@@ -79,19 +80,35 @@ def table(
     return found
 
 
-def _load(name: str) -> Mapping[str, Handler | Run]:
+def _load(name: str) -> Any:
     try:
-        loaded = importlib.import_module(name).HANDLERS
+        return importlib.import_module(name)
     except ImportError as error:
         raise errors.BadSetting(f"RUSHES_HANDLERS: {name} cannot be imported: {error}") from error
-    except AttributeError:
-        raise errors.BadSetting(f"RUSHES_HANDLERS: {name} has no table HANDLERS") from None
-    assert isinstance(loaded, Mapping)
-    return loaded
+    except errors.RushesError as error:
+        raise errors.BadSetting(f"RUSHES_HANDLERS: {name}: {error.message}") from None
 
 
-def _add(found: dict[str, Handler], more: Mapping[str, Handler | Run], origin: str) -> None:
-    for kind, handler in more.items():
-        if kind in found:
-            raise errors.BadSetting(f"{origin}: {kind} has a handler already")
-        found[kind] = handler if isinstance(handler, Handler) else Handler(handler)
+def _add(found: dict[str, Handler], more: Any, origin: str) -> None:
+    """`more`: a module, or only its table."""
+    table = more if isinstance(more, Mapping) else getattr(more, "HANDLERS", None)
+    if not isinstance(table, Mapping):
+        raise errors.BadSetting(f"{origin} has no table HANDLERS")
+    given = {each.name: each for each in _kinds_of(more, origin)}
+    if idle := [name for name in given if name not in table]:
+        raise errors.BadSetting(f"{origin}: there is no handler for the kind {idle[0]!r}")
+    for name, handler in table.items():
+        if name in found:
+            raise errors.BadSetting(f"{origin}: {name} has a handler already")
+        found[name] = handler if isinstance(handler, Handler) else Handler(handler)
+    try:
+        kinds.declare(given.get(name) or kinds.Kind(name=name) for name in table)
+    except errors.RushesError as error:
+        raise errors.BadSetting(f"{origin}: {error.message}") from None
+
+
+def _kinds_of(more: Any, origin: str) -> list[kinds.Kind]:
+    given = list(getattr(more, "KINDS", ()))
+    if wrong := [each for each in given if not isinstance(each, kinds.Kind)]:
+        raise errors.BadSetting(f"{origin}: {wrong[0]!r} in KINDS is no rushes.Kind")
+    return given

@@ -96,10 +96,10 @@ INVARIANTS: dict[str, tuple[str, str]] = {
             AND attempts.claim_id = versions.claim_id AND outcome = 'succeeded')""",
     ),
     "I10": (
-        "a media item points at its one current version, or has none",
+        "a media item points at the one current version that is watched, or has none",
         """
-        SELECT media.id FROM media
-        LEFT JOIN versions ON versions.media_id = media.id AND versions.state = 'current'
+        SELECT media.id FROM media LEFT JOIN versions ON versions.media_id = media.id
+            AND versions.state = 'current' AND versions.slot = 'watch'
         GROUP BY media.id, media.current_version_id
         HAVING count(versions.id) > 1
             OR coalesce(max(versions.id), '') <> coalesce(media.current_version_id, '')""",

@@ -35,8 +35,8 @@ LEASE_OVER = """(jobs.claim_expires_at IS NULL OR jobs.claim_expires_at <= {now}
 
 # The divided job that a part belongs to; null for any other job.
 WHOLE_ID = "CASE WHEN division IS NOT NULL THEN parent_id END AS whole_id"
-HELD_FACTS = f"""claim_id, claimed_by, attempt, max_attempts, claims, losses, cancel_requested_at,
-    {WHOLE_ID}"""
+HELD_FACTS = f"""kind, claim_id, claimed_by, attempt, max_attempts, claims, losses,
+    cancel_requested_at, {WHOLE_ID}"""
 
 # Whose fault a loss is. An outage may have begun up to half a lease after the last beat: any later
 # one would have been a beat (see beat_store). A worker that speaks on for half a lease, and has

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushes import errors, ids
+from rushes import errors, ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs import lifecycle, part_store, passage_store
 from rushes.jobs import store as jobs
@@ -71,12 +71,14 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
     if held is None:
         raise errors.ClaimLost("the claim is not held any more")
     whole_id = held["whole_id"]
-    if whole_id is not None and jobs.states(tx, [whole_id])[whole_id] is not State.BLOCKED:
+    whole = jobs.get(tx, whole_id) if whole_id is not None else None
+    if whole is not None and whole.state is not State.BLOCKED:
         raise errors.CancelRequested("the job that this is a part of has ended")
     return store.open_version(
         tx,
         ids.new("ver"),
         media_id=media_id,
+        slot=kinds.output_of(whole.kind if whole else held["kind"]),
         job_id=whole_id or held["id"],
         claim_id=claim.claim_id,
         is_part=whole_id is not None,
@@ -116,10 +118,12 @@ def complete(
         version = store.building_version(tx, job.parent_id or "")
         _check_files(tx, version["id"] if version else None, claim, files)
     elif files != 0:
-        version_id, left_out = store.publish(tx, claim, _temporary(job)) or (None, ())
-        _check_files(tx, version_id, claim, files)
-        if version_id is not None:
-            _note_facts(tx, job)
+        published = store.publish(tx, claim, _temporary(job))
+        _check_files(tx, published.version_id if published else None, claim, files)
+        if published is not None:
+            left_out = published.left_out
+            if published.slot == kinds.WATCH:
+                _note_facts(tx, job)
     if heard is not None and job.media_id is not None:
         archive.add(tx, media_id=job.media_id, user_id=job.user_id, job_id=job.id, transcript=heard)
         passage_store.forget(tx, [job.id])
@@ -168,9 +172,8 @@ def _note_facts(tx: Tx, job: Job) -> None:
     duration = _seconds(found.get("duration"))
     if kind is not None or duration is not None:
         store.set_facts(tx, job.media_id, kind=kind, duration=duration)
-    if job.kind in pipeline.MAKES_VERSION:
-        edit = job.args.get("edit")
-        store.set_edit(tx, job.media_id, encode(edit) if isinstance(edit, Mapping) else None)
+    edit = job.args.get("edit")
+    store.set_edit(tx, job.media_id, encode(edit) if isinstance(edit, Mapping) else None)
 
 
 def _seconds(value: Any) -> float | None:

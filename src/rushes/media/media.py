@@ -33,6 +33,7 @@ CONTENT_TYPES = {
     "vtt": "text/vtt; charset=utf-8",
     "srt": "application/x-subrip; charset=utf-8",
     "txt": "text/plain; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
     "json": "application/json",
     "bin": "application/octet-stream",
 }

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rushes import errors
+from rushes import errors, kinds
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
@@ -244,11 +244,27 @@ def _free_key(tx: Tx, media_id: str) -> str:
     return pipeline.transcribe_key(media_id, before[-1].id if before else None)
 
 
+def run(tx: Tx, queue: Queue, item: Media, kind: str, args: Mapping[str, Any]) -> str:
+    """A job of one's own kind on a media; the one that waits or runs already, if there is one."""
+    return queue.enqueue(tx, pipeline.of_ones_own(kind, item.id, item.user_id, args)).id
+
+
 def follow_up(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
-    """What a job that has just completed leads to: other sound is transcribed again, by the same
-    wishes. In the transaction that publishes the new version; `before` is the edit of the old."""
-    if done.media_id is None or not pipeline.renews_transcript(done.kind, done.args):
+    """What a job that has just completed leads to. In the transaction that publishes the new
+    version; `before` is the edit of the old."""
+    if done.media_id is None or done.division is not None:
         return
+    for kind in kinds.following(done.kind):
+        # As others asked for it meanwhile, it may have looked at what there was before.
+        new = pipeline.of_ones_own(kind.name, done.media_id, done.user_id, {}, after=done.id)
+        queue.enqueue(tx, new)
+    if pipeline.renews_transcript(done.kind, done.args):
+        _hear_again(tx, queue, done, before)
+
+
+def _hear_again(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
+    """Other sound is transcribed, by the same wishes as before."""
+    assert done.media_id is not None
     _fit_transcript(tx, done, before)
     queue.cancel_many(tx, [each.id for each in _live_transcriptions(tx, done.media_id)])
     args = {**_last_wishes(tx, done.media_id), "edit": done.args.get("edit") or None}

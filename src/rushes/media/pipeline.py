@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushes import kinds
-from rushes.jobs.job import NewJob
+from rushes.jobs.job import NewJob, encode
 from rushes.media.media import Options
 
 TRANSCODE = kinds.TRANSCODE.name
@@ -16,12 +17,10 @@ SPAN = kinds.SPAN.name
 TRANSCRIBE = kinds.TRANSCRIBE.name
 PURGE = kinds.PURGE.name
 WEBHOOK = kinds.WEBHOOK.name
-# Kinds whose work does not make the media any more or less ready to watch. A span is part of a
-# job that does.
-BESIDE = (TRANSCRIBE, PURGE, WEBHOOK, SPAN)
 # Kinds that make a new version with other sound, after which the transcript is made again.
 CHANGES_SOUND = (TRIM, COMPOSITE)
-MAKES_VERSION = (TRANSCODE, TRIM, COMPOSITE)
+# Kinds whose work makes the media ready to watch.
+MAKES_VERSION = kinds.making(kinds.WATCH)
 
 
 def first_jobs(
@@ -55,6 +54,16 @@ def transcribe(
 
 def transcribe_key(media_id: str, of: str | None = None) -> str:
     return f"{TRANSCRIBE}:{media_id}" + (f":{of}" if of else "")
+
+
+def of_ones_own(
+    kind: str, media_id: str, user_id: str, args: Mapping[str, Any], *, after: str | None = None
+) -> NewJob:
+    """At most one with these arguments is under way for a media; `after` tells what is to look at
+    a new result from what may have looked at the old one."""
+    wishes = f":{hashlib.sha256(encode(dict(args)).encode()).hexdigest()[:16]}" if args else ""
+    key = f"{kind}:{media_id}{wishes}" + (f":{after}" if after else "")
+    return _on_media(kind, media_id, user_id, args, key, kinds.get(kind).needs)
 
 
 def _on_media(

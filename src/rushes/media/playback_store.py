@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rushes import kinds
 from rushes.db.database import Tx
 from rushes.jobs.job import decode
 from rushes.media import edit as edits
 from rushes.media.edit import Edit
 from rushes.media.growing import Building
-from rushes.media.pipeline import BESIDE, TRANSCRIBE
+from rushes.media.pipeline import TRANSCRIBE
+from rushes.media.store import MAKING
 
 Row = dict[str, Any]
-
-_BESIDE = ", ".join(f"'{kind}'" for kind in BESIDE)
 
 
 def building(tx: Tx, media_ids: Sequence[str]) -> dict[str, Building]:
@@ -24,9 +24,10 @@ def building(tx: Tx, media_ids: Sequence[str]) -> dict[str, Building]:
         """
         SELECT versions.id, versions.media_id, jobs.args, jobs.detail
         FROM versions JOIN jobs ON jobs.id = versions.job_id
-        WHERE versions.state = 'building' AND jobs.cancel_requested_at IS NULL
+        WHERE versions.state = 'building' AND slot = :slot AND jobs.cancel_requested_at IS NULL
         AND jobs.state IN ('blocked','queued','processing')
         AND versions.media_id IN ({given:media_id text}) ORDER BY versions.id""",
+        slot=kinds.WATCH,
         given=[{"media_id": id} for id in media_ids],
     )
     return {
@@ -81,7 +82,7 @@ def failures(tx: Tx, media_ids: Sequence[str]) -> dict[tuple[str, bool], Failure
     """By media and whether it is about speech: the latest job that failed or was canceled."""
     rows = tx.all(
         "SELECT media_id, kind, state, error_code, last_error FROM jobs"
-        f" WHERE state IN ('failed','canceled') AND (kind NOT IN ({_BESIDE}) OR kind = :speech)"
+        f" WHERE state IN ('failed','canceled') AND (kind {MAKING} OR kind = :speech)"
         " AND media_id IN ({given:media_id text}) ORDER BY id",
         speech=TRANSCRIBE,
         given=[{"media_id": id} for id in media_ids],

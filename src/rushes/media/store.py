@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rushes import events
+from rushes import events, kinds
 from rushes.db.database import Tx
 from rushes.folding import folded
 from rushes.jobs.job import decode
 from rushes.media.media import Media, NewMedia, Sizes, Twins
-from rushes.media.pipeline import BESIDE, PURGE, TRANSCRIBE
+from rushes.media.pipeline import MAKES_VERSION, PURGE, TRANSCRIBE
 from rushes.media.trash_store import TRASHED
 from rushes.protocol import Artifact, Claim
 
 Row = dict[str, Any]
 
-_BESIDE = ", ".join(f"'{kind}'" for kind in BESIDE)
 
-
-def has_job(kinds: str, states: str | None = None) -> str:
+def has_job(which: str, states: str | None = None) -> str:
     """In any of these states; without, in any at all."""
     some = f" AND state IN ({states})" if states else ""
-    return f"EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {kinds}{some})"
+    return f"EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {which}{some})"
 
 
-_MAKING, SPEECH = f"NOT IN ({_BESIDE})", f"= '{TRANSCRIBE}'"
-_DIVIDED = f"""EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {_MAKING}
+MAKING = "IN ({})".format(", ".join(f"'{kind}'" for kind in MAKES_VERSION))
+SPEECH = f"= '{TRANSCRIBE}'"
+_DIVIDED = f"""EXISTS (SELECT 1 FROM jobs WHERE jobs.media_id = media.id AND kind {MAKING}
     AND divided_at IS NOT NULL)"""
 TRANSCRIPT_STATUS = f"""CASE
     WHEN {has_job(SPEECH, "'processing'")} THEN 'processing'
@@ -39,10 +39,10 @@ TRANSCRIPT_STATUS = f"""CASE
 STATUS = f"""CASE
     WHEN deleted_at IS NOT NULL THEN 'trashed'
     WHEN current_version_id IS NOT NULL THEN 'ready'
-    WHEN {has_job(_MAKING, "'processing'")} OR {_DIVIDED} THEN 'processing'
-    WHEN {has_job(_MAKING, "'blocked','queued'")} THEN 'pending'
-    WHEN {has_job(_MAKING, "'completed'")} THEN 'ready'
-    WHEN {has_job(_MAKING, "'failed','canceled'")} THEN 'failed'
+    WHEN {has_job(MAKING, "'processing'")} OR {_DIVIDED} THEN 'processing'
+    WHEN {has_job(MAKING, "'blocked','queued'")} THEN 'pending'
+    WHEN {has_job(MAKING, "'completed'")} THEN 'ready'
+    WHEN {has_job(MAKING, "'failed','canceled'")} THEN 'failed'
     ELSE coalesce(nullif({TRANSCRIPT_STATUS}, 'none'), 'pending') END"""
 WHOLE = f"media.*, {STATUS} AS status, {TRANSCRIPT_STATUS} AS transcript_status"
 
@@ -175,17 +175,18 @@ def lock_media_of_job(tx: Tx, job_id: str) -> None:
 
 
 def open_version(
-    tx: Tx, id: str, *, media_id: str, job_id: str, claim_id: str, is_part: bool = False
+    tx: Tx, id: str, *, media_id: str, slot: str, job_id: str, claim_id: str, is_part: bool = False
 ) -> str:
     """The version that this job builds, whichever of its attempts has begun it."""
     version = version_to_build(tx, job_id)
     if version is None:
         tx.all(
-            "INSERT INTO versions (id, media_id, job_id, claim_id, state, created_at)"
-            " VALUES (:id, :media_id, :job_id, :claim_id, 'building', {now})"
+            "INSERT INTO versions (id, media_id, slot, job_id, claim_id, state, created_at)"
+            " VALUES (:id, :media_id, :slot, :job_id, :claim_id, 'building', {now})"
             " ON CONFLICT DO NOTHING",
             id=id,
             media_id=media_id,
+            slot=slot,
             job_id=job_id,
             claim_id=claim_id,
         )
@@ -248,18 +249,23 @@ def _left_behind(tx: Tx, job_id: str) -> str | None:
     return None if purging else str(found["id"])
 
 
-def version_of_claim(tx: Tx, claim_id: str) -> Row | None:
-    return tx.one("SELECT * FROM versions WHERE claim_id = :claim_id", claim_id=claim_id)
+@dataclass(frozen=True, slots=True)
+class Published:
+    """`left_out`: the keys of files that are no part of it."""
+
+    version_id: str
+    slot: str
+    left_out: Sequence[str]
 
 
-def publish(tx: Tx, claim: Claim, temporary: Sequence[str] = ()) -> tuple[str, list[str]] | None:
-    """Make the version that this claim's job built the current one, with the files that the claim
-    has put or adopted. Only in the transaction that completes the job; answers the version and the
-    keys of files that were left out, or None when the claim built none. `temporary`: renditions
+def publish(tx: Tx, claim: Claim, temporary: Sequence[str] = ()) -> Published | None:
+    """Make the version that this claim's job built the current one of its slot, with the files
+    that the claim has put or adopted; other slots of the media are left alone. Only in the
+    transaction that completes the job; None when the claim built none. `temporary`: renditions
     that are no part of it; whoever watches them may go on until they are purged."""
     row = tx.one(
         """
-        SELECT id, media_id FROM versions WHERE job_id = :job_id AND state = 'building'
+        SELECT id, media_id, slot FROM versions WHERE job_id = :job_id AND state = 'building'
         AND (claim_id = :claim_id OR EXISTS (SELECT 1 FROM artifacts
             WHERE version_id = versions.id AND artifacts.claim_id = :claim_id))
         AND (SELECT deleted_at FROM media WHERE media.id = versions.media_id) IS NULL""",
@@ -278,8 +284,9 @@ def publish(tx: Tx, claim: Claim, temporary: Sequence[str] = ()) -> tuple[str, l
         _retire_files(tx, row["id"], f"{rendition}/")
     tx.all(
         "UPDATE versions SET state = 'retired', retired_at = {now}"
-        " WHERE media_id = :media_id AND state = 'current'",
+        " WHERE media_id = :media_id AND slot = :slot AND state = 'current'",
         media_id=row["media_id"],
+        slot=row["slot"],
     )
     kept = "SELECT coalesce(sum(size_bytes), 0) FROM artifacts"
     kept += " WHERE version_id = versions.id AND retired_at IS NULL"
@@ -295,15 +302,22 @@ def publish(tx: Tx, claim: Claim, temporary: Sequence[str] = ()) -> tuple[str, l
         id=row["id"],
         claim_id=claim.claim_id,
     )
+    _show(tx, **row)
+    return Published(row["id"], row["slot"], [each["key"] for each in left_out])
+
+
+def _show(tx: Tx, *, id: str, media_id: str, slot: str) -> None:
+    """What is watched is the media's own; others are found by their slot."""
+    is_watched = slot == kinds.WATCH
+    shown = "current_version_id = :id, " if is_watched else ""
     media = tx.one(
-        "UPDATE media SET current_version_id = :id, updated_at = {now}"
-        " WHERE id = :media_id RETURNING user_id",
-        id=row["id"],
-        media_id=row["media_id"],
+        f"UPDATE media SET {shown}updated_at = {{now}} WHERE id = :media_id RETURNING user_id",
+        **({"id": id} if is_watched else {}),
+        media_id=media_id,
     )
     owner = media["user_id"] if media else None
-    events.append(tx, "media.ready", media_id=row["media_id"], user_id=owner)
-    return str(row["id"]), [each["key"] for each in left_out]
+    event = "media.ready" if is_watched else "media.updated"
+    events.append(tx, event, media_id=media_id, user_id=owner)
 
 
 def _retire_files(tx: Tx, version_id: str, prefix: str) -> None:
@@ -314,11 +328,6 @@ def _retire_files(tx: Tx, version_id: str, prefix: str) -> None:
         length=len(prefix),
         prefix=prefix,
     )
-
-
-def current_version(tx: Tx, id: str) -> str | None:
-    row = tx.one("SELECT current_version_id FROM media WHERE id = :id", id=id)
-    return row["current_version_id"] if row else None
 
 
 def abandon_versions(tx: Tx) -> int:
@@ -437,15 +446,17 @@ def count(tx: Tx, version_id: str, claim_id: str) -> int:
 
 
 def published_artifact(tx: Tx, media_id: str, version_id: str, name: str) -> Row | None:
-    """Also of a version that was replaced: whoever watches it may go on until it is purged."""
+    """Of what is watched; also of a version that was replaced: whoever watches it may go on until
+    it is purged."""
     return tx.one(
         """
         SELECT artifacts.* FROM artifacts JOIN versions ON versions.id = version_id
         WHERE version_id = :version_id AND name = :name AND media_id = :media_id
-        AND state IN ('current','retired')""",
+        AND slot = :slot AND state IN ('current','retired')""",
         version_id=version_id,
         name=name,
         media_id=media_id,
+        slot=kinds.WATCH,
     )
 
 

@@ -185,6 +185,29 @@ class MediaWarning(BaseModel):
     message: str
 
 
+class OutputFile(BaseModel):
+    name: str
+    size_bytes: int
+    content_type: str
+    url: str
+
+
+class Output(BaseModel):
+    """What a job of one's own kind has made of a media, is making, or could not make."""
+
+    slot: str
+    kind: str
+    label: str = Field(description="Of the kind, for people.")
+    status: str = Field(description="pending, processing, ready or failed.")
+    progress: float
+    error: str | None = Field(None, description="Why the last job of the kind has failed.")
+    can_retry: bool = False
+    job_id: str = Field(description="The last job of the kind.")
+    published_at: Time | None = Field(None, description="Of the files; null while there are none.")
+    size_bytes: int = 0
+    files: list[OutputFile] = Field([], description="The first hundred, by name.")
+
+
 class Media(BaseModel):
     id: str
     title: str
@@ -227,6 +250,7 @@ class Media(BaseModel):
         [], description="Of the version that is watched: what was left out or could not be read."
     )
     storage: StorageUse | None = Field(None, description="Once there is a version to watch.")
+    outputs: list[Output] = Field([], description="What jobs of your own kinds make of it.")
     deleted_at: Time | None = Field(None, description="Since when it is in the trash.")
     purge_at: Time | None = Field(None, description="Until when it can surely be restored.")
 

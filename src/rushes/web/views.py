@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from rushes import clock, sanitize
+from rushes import clock, kinds, sanitize
 from rushes.accounts.account import User
 from rushes.db.database import Tx
 from rushes.errors import OF_THE_SOURCE
@@ -15,10 +15,10 @@ from rushes.fleet.worker import Worker
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
 from rushes.media import edit as edits
-from rushes.media import growing, playback_store, profiles
+from rushes.media import growing, output_store, playback_store, profiles
 from rushes.media import store as media_store
 from rushes.media.media import Media, Sizes
-from rushes.media.pipeline import BESIDE, SPAN
+from rushes.media.pipeline import MAKES_VERSION, SPAN
 from rushes.tools import profile as profile_tools
 from rushes.web import models
 from rushes.web.site import Site
@@ -26,6 +26,14 @@ from rushes.web.site import Site
 MASTER, THUMBNAIL = "master.m3u8", "thumbnail.jpg"
 STORYBOARD, CHAPTERS, WAVEFORM = "storyboard.vtt", "chapters.vtt", "waveform.json"
 SHOWN_IN_TRASH = {THUMBNAIL}
+OUTPUT_STATUS = {
+    jobs.State.BLOCKED: "pending",
+    jobs.State.QUEUED: "pending",
+    jobs.State.PROCESSING: "processing",
+    jobs.State.COMPLETED: "ready",
+    jobs.State.FAILED: "failed",
+    jobs.State.CANCELED: "failed",
+}
 WELL_KNOWN = (MASTER, THUMBNAIL, STORYBOARD, CHAPTERS, WAVEFORM)
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -123,6 +131,7 @@ def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]
     versions = [item.current_version_id for item in items if item.current_version_id]
     published = media_store.facts(tx, versions) if versions else {}
     sizes = media_store.sizes(tx, versions) if versions else {}
+    made = outputs(tx, [item for item in items if item.deleted_at is None])
     return [
         _media(
             site,
@@ -132,9 +141,69 @@ def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]
             files[item.id],
             published.get(item.current_version_id or ""),
             sizes.get(item.current_version_id or ""),
+            made.get(item.id, []),
         )
         for item in items
     ]
+
+
+def outputs(tx: Tx, items: Sequence[Media]) -> dict[str, list[models.Output]]:
+    """By media: what jobs of one's own kinds have made of it, are making, or could not make."""
+    ids = [item.id for item in items]
+    published = {(each.media_id, each.slot): each for each in output_store.published(tx, ids)}
+    newest = {
+        (job.media_id or "", kinds.output_of(job.kind)): job
+        for job in output_store.newest_jobs(tx, ids)
+    }
+    files = output_store.files(tx, [each.id for each in published.values()]) if published else []
+    found: dict[str, list[models.Output]] = {}
+    for key in sorted(published.keys() | newest.keys()):
+        version = published.get(key)
+        made = [each for each in files if version and each["version_id"] == version.id]
+        output = _output(*key, version, newest.get(key), made)
+        if output is not None:
+            found.setdefault(key[0], []).append(output)
+    return found
+
+
+def _output(
+    media_id: str,
+    slot: str,
+    version: output_store.Version | None,
+    job: jobs.Job | None,
+    files: Sequence[Mapping[str, Any]],
+) -> models.Output | None:
+    """None of a job that has ended well without making a file."""
+    state = job.state if job else jobs.State.COMPLETED
+    if version is None and state is jobs.State.COMPLETED:
+        return None
+    kind = job.kind if job else version.kind if version else ""
+    has_failed = state in (jobs.State.FAILED, jobs.State.CANCELED)
+    return models.Output(
+        slot=slot,
+        kind=kind,
+        label=kinds.get(kind).label or kind,
+        status=OUTPUT_STATUS[state],
+        progress=1.0 if job is None or state is jobs.State.COMPLETED else job.progress,
+        error=_why(job) if job and has_failed else None,
+        can_retry=job is not None and has_failed and job.error_code not in OF_THE_SOURCE,
+        job_id=job.id if job else version.job_id if version else "",
+        published_at=clock.rfc3339(version.published_at) if version else None,
+        size_bytes=version.size_bytes if version else 0,
+        files=[
+            models.OutputFile(
+                name=each["name"],
+                size_bytes=each["size_bytes"],
+                content_type=each["content_type"],
+                url=f"/api/v1/media/{media_id}/outputs/{slot}/{each['name']}",
+            )
+            for each in files
+        ],
+    )
+
+
+def _why(job: jobs.Job) -> str:
+    return job.last_error or job.error_code or f"{job.kind} was canceled"
 
 
 def watchable(tx: Tx, items: Sequence[Media]) -> dict[str, set[str]]:
@@ -168,8 +237,9 @@ def _media(
     files: set[str],
     published: Mapping[str, Any] | None,
     sizes: Sizes | None,
+    made: Sequence[models.Output],
 ) -> models.Media:
-    making = [each for each in live if each.kind not in BESIDE]
+    making = [each for each in live if each.kind in MAKES_VERSION]
     detail = published or (making[0].detail if making else None)
     done = 1.0 if item.status == "ready" else 0.0
     names = set(models.Media.model_fields) & set(Media.__dataclass_fields__) - {"edit"}
@@ -187,6 +257,7 @@ def _media(
         **urls(files & SHOWN_IN_TRASH if item.deleted_at else files, f"/api/v1/media/{item.id}"),
         share_url=share_url(site, item),
         storage=_storage(item, sizes) if sizes else None,
+        outputs=list(made),
         purge_at=purge_at(site, item),
     )
 

@@ -60,6 +60,7 @@ from rushes.web.worker_models import (
     ProgressReport,
     Register,
     Registered,
+    Said,
     StateAnswer,
     Terms,
     WorkerHello,
@@ -266,6 +267,16 @@ def passages(job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimH
     held = Claim(job_id, claim_id)
     _mine(site, worker, held)
     return _json({"items": site.dispatch.passages(held)})
+
+
+@router.get("/transcript/{job_id}", response_model=Said)
+def transcript(
+    job_id: JobId, worker: auth.WorkerKey, site: Here, claim_id: ClaimHeader
+) -> Response:
+    """What is said in the job's media, as people read it now; null when nobody knows yet."""
+    held = Claim(job_id, claim_id)
+    _mine(site, worker, held)
+    return _json({"transcript": site.dispatch.transcript(held)})
 
 
 @router.get(

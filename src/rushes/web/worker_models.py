@@ -220,6 +220,10 @@ class Passages(BaseModel):
     items: list[Any]
 
 
+class Said(BaseModel):
+    transcript: dict[str, Any] | None
+
+
 class Presigned(BaseModel):
     url: str | None
     ticket: str | None

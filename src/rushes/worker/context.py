@@ -207,6 +207,11 @@ class JobContext:
         if file.tell() == begin:
             raise errors.RetryLater("the source ends too early", code="source_damaged")
 
+    def transcript(self) -> dict[str, Any] | None:
+        """What is said in the media, as people read it now: `text`, `language`, `segments`,
+        `words`, and by `speakers` what people call them. None while there is no transcript."""
+        return self._patiently(lambda: self._coordinator.transcript(self.claim))
+
     def put(self, name: str, content: bytes | Path, seconds: float | None = None) -> Artifact:
         """Hand in a finished artifact. What is published is what was put or adopted by the
         attempt that completes. `seconds`: how long a segment plays."""

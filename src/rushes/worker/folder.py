@@ -102,6 +102,9 @@ class Folder:
             file_name=self._source.name, size_bytes=size, sha256=None, path=self._source.resolve()
         )
 
+    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+        return None
+
     def artifacts(self, claim: Claim) -> Sequence[Artifact]:
         return list(self._files.values())
 

@@ -170,6 +170,12 @@ class Remote:
                 raise errors.Unavailable("the storage's address is too old: ask for a new one")
             yield from _chunks(answer)
 
+    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+        path = f"/transcript/{claim.job_id}"
+        answer = self._send("GET", path, headers=_proof(claim), seconds=FILE_SECONDS).json()
+        found: dict[str, Any] | None = answer["transcript"]
+        return found
+
     def artifacts(self, claim: Claim) -> Sequence[Artifact]:
         answer = self._send("GET", f"/artifacts/{claim.job_id}", headers=_proof(claim))
         return msgspec.convert(answer.json()["items"], list[Artifact])

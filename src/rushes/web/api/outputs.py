@@ -1,0 +1,178 @@
+"""Kinds of jobs, work of one's own kind on a media, and what it has made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from rushes import errors, kinds
+from rushes.db.database import Tx
+from rushes.fleet import store as fleet
+from rushes.jobs.job import NewJob
+from rushes.media import library, media, orders, output_store
+from rushes.web import auth, idempotency, models, playback, ranges, views
+from rushes.web.api import jobs as job_api
+from rushes.web.api.media import BUSY, MediaId, start
+from rushes.web.holding import RoomForJobs
+from rushes.web.models import Body
+from rushes.web.problems import documented
+from rushes.web.site import Here
+
+router = APIRouter(responses=documented(401, 404, 422))
+
+ELSEWHERE = {
+    kinds.TRANSCODE.name: "POST /media/{id}/retranscode",
+    kinds.TRIM.name: "POST /media/{id}/trim",
+    kinds.COMPOSITE.name: "POST /media/{id}/composite",
+    kinds.TRANSCRIBE.name: "POST /media/{id}/transcriptions",
+}
+KindName = Annotated[str, Field(max_length=64, description="One of your own, of GET /kinds.")]
+Slot = Annotated[str, Path(max_length=64, description="Such as summary.")]
+Name = Annotated[str, Path(max_length=300, description="Such as summary.json.")]
+
+
+class Kind(BaseModel):
+    name: str
+    label: str = Field(description="For people.")
+    output: str | None = Field(description="The slot of a media that its files are published in.")
+    follows: list[str] = Field(description="It runs by itself after jobs of these kinds.")
+    needs: list[str]
+    housekeeping: bool = Field(description="Nobody waits for it.")
+    events: str = Field(description="How the types of its jobs' events begin.")
+    can_start: bool = Field(description="By POST /media/{id}/jobs.")
+
+
+class Kinds(BaseModel):
+    items: list[Kind]
+    next_cursor: None = None
+
+
+class NewMediaJob(Body):
+    kind: KindName
+    args: dict[str, Any] = Field({}, description="What its handler gets.")
+
+
+class NewOwnJob(NewMediaJob):
+    media_id: str | None = Field(None, max_length=100)
+    priority: str = Field("normal", pattern="^(high|normal|low)$")
+    dedupe_key: str | None = Field(
+        None, min_length=1, max_length=200, description="While one with it is under way, that one."
+    )
+
+
+class Outputs(BaseModel):
+    items: list[models.Output]
+    next_cursor: None = None
+
+
+@router.get("/kinds", tags=["queue"])
+def list_kinds(who: auth.User) -> Kinds:
+    """What jobs there are here: Rushes' own, and those that handlers have added."""
+    return Kinds(items=[_kind(each) for each in kinds.everything()])
+
+
+def _kind(each: kinds.Kind) -> Kind:
+    return Kind(
+        name=each.name,
+        label=each.label or each.name,
+        output=kinds.output_of(each.name) if not each.housekeeping else None,
+        follows=list(each.follows),
+        needs=list(each.needs),
+        housekeeping=each.housekeeping,
+        events=each.events or each.name,
+        can_start=each.by_people,
+    )
+
+
+@router.post("/jobs", tags=["queue"], status_code=202, responses=BUSY, dependencies=[RoomForJobs])
+def add_job(body: NewOwnJob, who: auth.User, site: Here, once: idempotency.Once) -> models.Job:
+    """A job of one's own kind, on a media or on none."""
+
+    def enqueue(tx: Tx) -> models.Job:
+        _check(tx, body)
+        item = library.found(tx, body.media_id, who.sees) if body.media_id else None
+        owner = item.user_id if item else who.user_id
+        key = body.dedupe_key
+        new = NewJob(
+            kind=body.kind,
+            args=body.args,
+            media_id=item.id if item else None,
+            user_id=owner,
+            priority=body.priority,
+            needs=kinds.get(body.kind).needs,
+            # Of this user: others may have had the same idea.
+            dedupe_key=f"{body.kind}:{owner}:{key}" if key else None,
+        )
+        return views.job(tx, job_api.found(tx, site.queue.enqueue(tx, new).id, who.sees))
+
+    return once.run(site, who, body, models.Job, enqueue)
+
+
+@router.post(
+    "/media/{media_id}/jobs",
+    tags=["media"],
+    status_code=202,
+    responses=BUSY,
+    dependencies=[RoomForJobs],
+)
+def run(
+    media_id: MediaId, body: NewMediaJob, who: auth.User, site: Here, once: idempotency.Once
+) -> models.Job:
+    """Run a job of one's own kind on it. The same one, if it is under way, is answered instead."""
+
+    def order(tx: Tx, item: media.Media) -> str:
+        _check(tx, body)
+        return orders.run(tx, site.queue, item, body.kind, body.args)
+
+    return start(media_id, body, who, site, once, order)
+
+
+def _check(tx: Tx, body: NewMediaJob) -> None:
+    if body.kind in kinds.TABLE:
+        other = ELSEWHERE.get(body.kind)
+        hint = f"use {other}" if other else "the server starts those itself"
+        raise errors.BadField("kind", f"{body.kind!r} is not of your own making: {hint}")
+    announced = {kind for worker in fleet.all_workers(tx) for kind in worker.kinds}
+    own = sorted({each.name for each in kinds.everything()} | announced - kinds.TABLE.keys())
+    known = [name for name in own if name not in kinds.TABLE]
+    if body.kind not in known:
+        said = ", ".join(known) or "none: see the guide to handlers"
+        raise errors.BadField("kind", f"nobody here runs {body.kind!r}; known are {said}")
+
+
+@router.get("/media/{media_id}/outputs", tags=["media"])
+def outputs(media_id: MediaId, who: auth.User, site: Here) -> Outputs:
+    """What jobs of one's own kinds have made of it, are making, or could not make."""
+    with site.db.read() as tx:
+        item = library.found(tx, media_id, who.sees)
+        return Outputs(items=views.outputs(tx, [item]).get(item.id, []))
+
+
+@router.get(
+    "/media/{media_id}/outputs/{slot}/{name:path}",
+    tags=["media"],
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}, **documented(416)},
+)
+@router.head("/media/{media_id}/outputs/{slot}/{name:path}", include_in_schema=False)
+def output_file(
+    request: Request, media_id: MediaId, slot: Slot, name: Name, who: auth.User, site: Here
+) -> Response:
+    """A file of what is published in this slot, with ranges."""
+    with site.db.read() as tx:
+        item = library.found(tx, media_id, who.sees)
+        row = output_store.file(tx, item.id, slot, name)
+    if row is None:
+        raise errors.NotFound("no such file")
+    return ranges.from_storage(
+        request,
+        site.storage,
+        row["key"],
+        row["size_bytes"],
+        content_type=row["content_type"],
+        etag=row["sha256"],
+        headers={**playback.SANDBOX, "Cache-Control": playback.FRESH},
+    )
