@@ -14,6 +14,8 @@ from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
 from pages.test_player import reaches, ready, settled
 from running import Running
+from rushes import kinds
+from rushes.kinds import Kind
 from transcode.test_playing import film
 from web import library
 
@@ -216,3 +218,40 @@ def test_on_a_phone_everything_fits(
     page.get_by_role("button", name="Playback settings").tap()
     expect(page.get_by_role("menu")).to_be_in_viewport(ratio=0.9)
     assert barriers(page) == []
+
+
+def test_work_of_ones_own_kind_is_started_seen_and_downloaded(
+    server: Running, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Kind(name="summarize", label="Summary", output="summary")
+    monkeypatch.setitem(kinds._declared, kind.name, kind)
+    with server.client() as admin:
+        media_id = library.add(server, library.user_id(admin), title="Harbour")
+    page = visit(server, f"/watch/{media_id}")
+    menu(page, "More", "Run: Summary")
+    work = page.get_by_role("region", name="What is going on")
+    expect(work.get_by_role("link", name="Summary")).to_be_visible()
+    held = library.claim(server, "summarize")
+    library.put(server, held, {"summary.md": b"# Summary\n"})
+    library.finish(server, held)
+    made = page.get_by_role("region", name="Made of this")
+    expect(made).to_contain_text("Summary")
+    with page.expect_download() as download:
+        made.get_by_role("link", name="summary.md").click()
+    assert download.value.path().read_bytes() == b"# Summary\n"
+    assert barriers(page) == []
+
+    menu(page, "More", "Run: Summary")
+    expect(work.get_by_role("link", name="Summary")).to_be_visible()
+    held = library.claim(server, "summarize")
+    server.rushes.dispatch.fail(held, "permanent", "no_words", "nothing was said")
+    expect(made).to_contain_text("Nothing was said")
+    expect(made.get_by_role("link", name="summary.md")).to_be_visible()
+    page.goto(f"{server.url}/")
+    page.get_by_role("button", name="Summary failed").click()
+    expect(page.get_by_role("button", name="Summary failed")).to_have_count(0)
+    assert [each["state"] for each in jobs(server, media_id, "summarize")] == [
+        "queued",
+        "failed",
+        "completed",
+    ]

@@ -5,6 +5,7 @@ import { t } from "./texts";
 
 type Schemas = components["schemas"];
 export type Media = Schemas["Media"];
+export type Kind = Schemas["Kind"];
 export type Job = Schemas["rushes__web__models__Job"];
 export type Rendition = Schemas["Rendition"];
 export type Execution = Schemas["Execution"];

@@ -9,13 +9,15 @@ export interface Badge {
   /** 0 to 1, when there is something to show of it. */
   progress?: number;
   /** What clicking it would do. */
-  action?: "retry-transcript" | "retry-encode";
+  action?: "retry-transcript" | "retry-encode" | "retry-job";
+  /** The one to try again. */
+  jobId?: string;
 }
 
 const MAKES_VERSION = ["transcode", "trim", "composite"];
 
 export function badges(media: Media): Badge[] {
-  return [picture(media), speech(media)].filter((each) => each !== undefined);
+  return [picture(media), speech(media), ...own(media)].filter((each) => each !== undefined);
 }
 
 function picture(media: Media): Badge | undefined {
@@ -44,6 +46,18 @@ function verb(job: Job): string {
   if (job.kind === "composite") return t.badges.overlaying;
   const best = (job.renditions ?? []).find((each) => each.status === "in_progress" && each.name !== "original");
   return t.badges.encoding(best?.name ?? "");
+}
+
+/** What jobs of one's own kinds do, or could not do. */
+function own(media: Media): Badge[] {
+  return (media.outputs ?? []).flatMap((output): Badge[] => {
+    if (output.status === "processing") {
+      return [{ text: t.badges.own(output.label, percent(output.progress)), tone: "busy", progress: output.progress }];
+    }
+    if (output.status !== "failed") return [];
+    const failed: Badge = { text: t.badges.ownFailed(output.label), tone: "bad" };
+    return [output.can_retry ? { ...failed, action: "retry-job", jobId: output.job_id } : failed];
+  });
 }
 
 function speech(media: Media): Badge | undefined {

@@ -1,5 +1,6 @@
 /** Who is signed in. */
 import { api, ok, Problem, whenSignedOut, type Me } from "./api";
+import { kinds } from "./kinds.svelte";
 import { live } from "./live.svelte";
 import { router } from "./router.svelte";
 
@@ -28,6 +29,7 @@ class SessionState {
     this.me = me;
     this.known = true;
     live.start();
+    void kinds.load();
   }
 
   async signOut(): Promise<void> {

@@ -67,15 +67,6 @@ const en = {
     loadMore: "Show more",
     required: "This is needed.",
   },
-  kinds: {
-    transcode: "Encode",
-    transcribe: "Transcribe",
-    trim: "Trim",
-    composite: "Overlay",
-    span: "Part of an encode",
-    purge: "Clean up",
-    webhook: "Webhook",
-  } as Record<string, string>,
   states: {
     blocked: "Waiting for another job",
     queued: "Queued",
@@ -86,6 +77,8 @@ const en = {
   } as Record<string, string>,
   badges: {
     waiting: "Waiting to be encoded…",
+    own: (label: string, percent: string) => `${label} ${percent}`,
+    ownFailed: (label: string) => `${label} failed`,
     starting: "Getting ready…",
     encoding: (what: string) => `Encoding ${what}`.trim(),
     trimming: "Trimming",
@@ -292,6 +285,10 @@ const en = {
       canceledText: "Your file is safe. Encode it when you like.",
       listening: "There is nothing to watch here",
       listeningText: "Only the transcript of this file was asked for.",
+    },
+    outputs: {
+      title: "Made of this",
+      run: (label: string) => `Run: ${label}`,
     },
     work: {
       title: "What is going on",

@@ -1,6 +1,7 @@
 /** Jobs and their attempts in words. Pure. */
 import type { Execution, Job } from "../lib/api";
 import { ago, percent, span, speed } from "../lib/format";
+import { kinds } from "../lib/kinds.svelte";
 import { t } from "../lib/texts";
 
 export type Tone = "plain" | "good" | "busy" | "wait" | "bad" | "info";
@@ -21,7 +22,7 @@ const OUTCOME_TONES: Record<string, Tone> = {
 
 export const toneOf = (state: string): Tone => TONES[state] ?? "plain";
 export const outcomeTone = (outcome: string): Tone => OUTCOME_TONES[outcome] ?? "plain";
-export const kindOf = (kind: string): string => t.kinds[kind] ?? kind;
+export const kindOf = (kind: string): string => kinds.label(kind);
 export const isLive = (job: Job): boolean => ["blocked", "queued", "processing"].includes(job.state);
 
 export function stateOf(job: Job): string {

@@ -2,6 +2,7 @@
 import { api, ok, once, type Job, type Media } from "../lib/api";
 import { attempt, toasts } from "../lib/toasts.svelte";
 import { confirm } from "../lib/confirm.svelte";
+import { kinds } from "../lib/kinds.svelte";
 import { t } from "../lib/texts";
 
 const path = (media: Media) => ({ path: { media_id: media.id }, header: once() });
@@ -17,15 +18,22 @@ export async function resetEdits(media: Media): Promise<void> {
   await attempt(() => ok(api.POST("/api/v1/media/{media_id}/trim", { params: path(media), body })), t.watch.resetStarted);
 }
 
-export async function retry(job: Job): Promise<boolean> {
-  const params = { path: { job_id: job.id }, header: once() };
+export async function run(media: Media, kind: string): Promise<void> {
+  const body = { kind, args: {} };
+  await attempt(() => ok(api.POST("/api/v1/media/{media_id}/jobs", { params: path(media), body })), t.watch.work.started);
+}
+
+export const retry = (job: Job): Promise<boolean> => retryJob(job.id);
+
+export async function retryJob(id: string): Promise<boolean> {
+  const params = { path: { job_id: id }, header: once() };
   return attempt(() => ok(api.POST("/api/v1/jobs/{job_id}/retry", { params })), t.watch.work.started);
 }
 
 /** One that only waits can be had back; one that runs is asked about first. */
 export async function cancel(job: Job): Promise<void> {
   const isRunning = job.state === "processing" || Boolean(job.divided_at);
-  const what = t.kinds[job.kind] ?? job.kind;
+  const what = kinds.label(job.kind);
   const { cancelTitle, cancelText, cancelYes, keepGoing } = t.watch.work;
   if (isRunning && !(await confirm({ title: cancelTitle(what), text: cancelText, yes: cancelYes, no: keepGoing, danger: true }))) return;
   const params = { path: { job_id: job.id } };
