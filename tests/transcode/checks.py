@@ -174,11 +174,10 @@ class Version:
             for each in self.master.playlists
             if each.stream_info.resolution
         ]
-        self.sounds = [
-            Rendition((folder / each.uri).parent, each)
-            for each in (self.master.media if self.videos else self.master.playlists)
-            if getattr(each, "type", "AUDIO") == "AUDIO"
-        ]
+        chosen = [each for each in self.master.media if each.type == "AUDIO"]
+        # Sound alone is a stream itself, unless there are several to choose from.
+        alone = [] if self.videos else self.master.playlists
+        self.sounds = [Rendition((folder / each.uri).parent, each) for each in (chosen or alone)]
 
     def __getitem__(self, name: str) -> Rendition:
         return next(each for each in [*self.videos, *self.sounds] if each.name == name)

@@ -91,6 +91,27 @@ def _joined(*names: str) -> Recipe:
     ]  # fmt: skip
 
 
+LANGUAGES = (
+    "-metadata:s:a:0 language=eng -metadata:s:a:1 language=deu -metadata:s:a:2 language=fra"
+    " -disposition:a:0 0 -disposition:a:1 default -disposition:a:2 0"
+)
+# What is said whenever it flashes, in the order of RECORDINGS["subtitled.mkv"].
+WORDS = (("deu", "Licht"), ("eng", "Light"))
+
+
+def _subtitled(clips: Clips) -> list[str]:
+    inputs, about = [], []
+    for number, (language, word) in enumerate(WORDS):
+        cues = "".join(
+            f"{n}\n00:00:0{at:.3f} --> 00:00:0{at + 0.5:.3f}\n{word} {n}\n\n".replace(".", ",")
+            for n, at in enumerate(FLASHES, 1)
+        )
+        inputs += ["-i", clips.text(f".{language}.srt", cues)]
+        about += ["-map", str(number + 2), f"-metadata:s:s:{number}", f"language={language}"]
+    steps = [X264, EACH_SECOND, AAC, "-c:s srt -map 0 -map 1"]
+    return [*picture(), *sound(), *inputs, *" ".join(steps).split(), *about]
+
+
 FIRST_PART, SECOND_PART = 6.0, 5.0
 # Made for others, and the one that is wrong on purpose: its picture is a tenth of a second late.
 PARTS: dict[str, Recipe] = {
@@ -221,6 +242,18 @@ RECORDINGS: dict[str, Recording] = {
     "rotated.mp4": Recording(copied("steady.mp4", "-display_rotation 90")),
     "one-group.mp4": Recording(recipe(picture(), sound(), X264, ONE_GROUP, AAC)),
     "changing-size.ts": Recording(_joined("small.ts", "large.ts"), within=0.1),
+    "three-languages.mkv": Recording(
+        recipe(
+            picture(), sound(), sound(tone=500), sound(tone=2000), X264, EACH_SECOND, AAC,
+            "-map 0 -map 1 -map 2 -map 3", LANGUAGES,
+        ),
+        sounds=("en", "de", "fr"), default=1,
+    ),
+    "radio-play.m4a": Recording(
+        recipe(sound(), sound(tone=500), sound(tone=2000), AAC, "-map 0 -map 1 -map 2", LANGUAGES),
+        flashes=(), sounds=("en", "de", "fr"), default=1, is_video=False,
+    ),
+    "subtitled.mkv": Recording(_subtitled, subtitles=("de", "en")),
     "two-descriptions.mov": Recording(
         lambda clips: joining.joined(clips["first.mov"], clips["second.mov"]), always=True,
     ),

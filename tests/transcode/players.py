@@ -101,7 +101,11 @@ class Player:
         self.page.evaluate("(rung) => pin(rung)", rung)
 
     def choose(self, sound: int) -> None:
-        self.page.evaluate("(sound) => player.choose(sound)", sound)
+        self.page.evaluate("(sound) => choose(sound)", sound)
+
+    @property
+    def sound(self) -> int:
+        return int(self.page.evaluate("player.sound()"))
 
     def words(self, track: int) -> list[tuple[float, float, str]]:
         found = self.page.evaluate("(track) => words(track)", track)

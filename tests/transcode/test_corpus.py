@@ -15,7 +15,7 @@ from playwright.sync_api import Error as BrowserError
 from ffmpegs import BUNDLED, INSTALLED
 from transcode import checks, fragments, studio
 from transcode.checks import IN_STEP_SECONDS, Rendition, Version, near
-from transcode.corpus import ALWAYS, RECORDINGS, Corpus, Recording
+from transcode.corpus import ALWAYS, FLASHES, RECORDINGS, WORDS, Corpus, Recording
 from transcode.players import PLAYERS, Player, served
 
 # As in the default profile: the preset that reorders frames, and its segments.
@@ -170,13 +170,17 @@ def test_a_recording_plays_and_seeks(
         about = shown.about
         assert about["duration"] == near(recording.seconds, LENGTH_SECONDS)
         assert bool(about["width"]) == recording.is_video
-        assert about["rungs"] == len(version.videos or {"audio"})
+        assert about["rungs"] == len(version.master.playlists)
         check_tracks(shown, recording)
         shown.play(0.3)
+        # While it plays: dash.js shows none before.
+        check_words(shown, recording)
         shown.pin(about["rungs"] - 1)
         check_seek(shown, recording, -2)
         shown.pin(0)
         check_seek(shown, recording, -1)
+        for number in range(len(recording.sounds)):
+            check_sound(shown, recording, number)
         check_end(shown, recording)
         assert shown.fatal == []
     finally:
@@ -205,6 +209,23 @@ def check_tracks(player: Player, recording: Recording) -> None:
         assert player.about["sounds"] == list(recording.sounds)
         assert player.about["sound"] == recording.default
     assert player.about["subtitles"] == list(recording.subtitles)
+
+
+def check_words(player: Player, recording: Recording) -> None:
+    for number in range(len(recording.subtitles)):
+        word = WORDS[number][1]
+        found = player.words(number)
+        assert [text for *_, text in found] == [f"{word} {n}" for n in range(1, len(FLASHES) + 1)]
+        assert [begin for begin, *_ in found] == [near(at, 0.01) for at in FLASHES]
+
+
+def check_sound(player: Player, recording: Recording, number: int) -> None:
+    """Another language goes on from where the one before was."""
+    if len(recording.sounds) > 1:
+        player.choose(number)
+        player.seek(recording.beeps[0])
+        player.play(0.5)
+        assert player.sound == number
 
 
 def test_a_player_shows_a_tenth_of_a_second(
