@@ -325,13 +325,13 @@ def test_a_stop_is_heard_while_the_handler_is_held_up() -> None:
 def test_time_that_a_handler_is_held_up_is_not_taken_for_a_stall() -> None:
     def run(job: JobContext) -> None:
         job.suspend()
-        time.sleep(0.02)
+        job._alive_at -= 3600
         assert not job.stalled
         crew.beat()
         assert not job.stalled
 
     script = Script(job())
-    crew = worker(script, run, stall_seconds=0.01)
+    crew = worker(script, run, stall_seconds=600)
     crew.step()
     assert ("heartbeat", "job_1") in script.told
 
