@@ -9,6 +9,7 @@ import pytest
 
 import plans
 from rushes import events, insight
+from rushes.jobs import read_store
 from rushes.jobs.job import ErrorClass, NewJob
 from rushes.jobs.read_store import Filter
 from rushes.protocol import Claim
@@ -146,3 +147,22 @@ def test_waiting_and_running_are_told_where_the_job_ended(world: World) -> None:
     assert sum(each["failed"] for each in spans) == 1
     assert spans[-1] is told["items"][-1]
     assert spans[0]["at"] < spans[-1]["at"]
+
+
+def test_a_users_figures_do_not_cost_more_with_the_jobs_of_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    news = [NewJob(kind="noop", user_id="ada" if n % 500 == 0 else "bob") for n in range(3_000)]
+    world.run(lambda tx: world.queue.enqueue_many(tx, news))
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    found = plans.collect(world, monkeypatch, lambda sql: "GROUP BY kind" in sql)
+    with world.db.read() as tx:
+        [row] = read_store.stats(tx, "ada")
+        assert (row["user_id"], row["state"], row["count"]) == ("ada", "queued", 6)
+        assert read_store.failure_groups(tx, "ada") == []
+    [(_, counting), (_, failures)] = found
+    assert "jobs_by_user" in counting
+    for plan in (counting, failures):
+        assert "Seq Scan on jobs" not in plan
+        assert not re.search(r"SCAN jobs(?! USING)", plan)

@@ -121,16 +121,16 @@ def live_jobs_of(tx: Tx, media_ids: Sequence[str]) -> list[Job]:
 
 
 def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[str, Any]]:
-    """Failed jobs by what they failed of, most frequent first."""
+    """Failed jobs by what they failed of, most frequent first; of one user, or of all (None)."""
+    where, given = Filter(user_id=user_id).guards()
     return tx.all(
-        """
+        f"""
         SELECT kind, error_code, count(*) AS count, max(failed_at) AS last_failed_at,
             max(last_error) AS example
-        FROM jobs WHERE state = 'failed'
-        AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)
+        FROM jobs WHERE state = 'failed' AND {where}
         GROUP BY kind, error_code ORDER BY count(*) DESC, kind, error_code LIMIT :limit""",
-        user_id=user_id,
         limit=limit,
+        **given,
     )
 
 
@@ -145,14 +145,18 @@ def _execution_id(claim_id: str) -> str:
     return f"exe_{hashlib.sha256(claim_id.encode()).hexdigest()[:32]}"
 
 
-def stats(tx: Tx) -> list[dict[str, Any]]:
-    """How many jobs each user has of each kind in each state, and how long they waited and ran."""
+def stats(tx: Tx, user_id: str | None = None) -> list[dict[str, Any]]:
+    """How many jobs each user (or this one) has of each kind in each state, and how long they
+    waited and ran. For one user it reads their jobs alone; for all it reads every job there is."""
+    where, given = Filter(user_id=user_id).guards()
     return tx.all(
-        """
+        f"""
         SELECT kind, user_id, state, count(*) AS count, min(queued_at) AS oldest_queued_at,
             avg(started_at - queued_at) AS wait_ms,
             avg(completed_at - started_at) AS run_ms
-        FROM jobs GROUP BY kind, user_id, state ORDER BY kind, user_id, state"""
+        FROM jobs WHERE {where}
+        GROUP BY kind, user_id, state ORDER BY kind, user_id, state""",
+        **given,
     )
 
 
