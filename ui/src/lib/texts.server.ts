@@ -114,6 +114,7 @@ export const security = {
   emptyText: "Sign-ins and changes of users, keys, tokens, workers, webhooks and shares are listed here.",
   from: (address: string) => `from ${address}`,
   byServer: "by the server",
+  forWhom: (name: string) => `for ${name}`,
   actions: {
     "signin.password": "Signed in with a password",
     "signin.link": "Signed in with a link",
