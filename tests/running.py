@@ -31,7 +31,7 @@ from scanner import Watched, check_database, check_log_file, scanner
 
 ADMIN_TOKEN = "canary-admin-token-4f1d-8a6b0c27e935"
 ADMIN_SECRET = "canary-admin-secret-9b2e"
-START_SECONDS = 30
+START_SECONDS = 90
 
 
 def settings_for(**given: Any) -> config.Settings:
@@ -252,7 +252,7 @@ def wait_for_server(
     while True:
         with suppress(httpx2.HTTPError):
             # Loading certificates would cost more than the question.
-            if httpx2.get(f"http://127.0.0.1:{port}/livez", timeout=1, verify=False).is_success:
+            if httpx2.get(f"http://127.0.0.1:{port}/livez", timeout=5, verify=False).is_success:
                 return
         if (process and process.poll() is not None) or time.monotonic() > deadline:
             raise AssertionError(f"no server: {log.read_text() if log else ''}")

@@ -26,7 +26,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-START_SECONDS = 30
+START_SECONDS = 90
 STOP_SECONDS = 10
 NOBODY = 65534
 PORT_TAKEN = ("address already in use", "is not available on 127.0.0.1")

@@ -153,7 +153,7 @@ def test_what_was_deleted_before_is_in_the_trash_unless_its_bytes_may_be_gone(
 
 
 def replaced(tx: Tx, name: str, *kinds: str) -> None:
-    """As it was before 0012: each version took the place of the one before, whatever it was."""
+    """As it was before 0013: each version took the place of the one before, whatever it was."""
     insert(
         tx, "media", id=f"med_{name}", user_id="ada", title=name, title_folded=name, created_at=1,
         source_key=f"sources/{name}", current_version_id=f"ver_{name}_{len(kinds)}",
@@ -176,7 +176,7 @@ def replaced(tx: Tx, name: str, *kinds: str) -> None:
 def test_what_a_kind_of_ones_own_had_replaced_is_watched_again(
     old: Callable[[str], Database],
 ) -> None:
-    db = old("0011")
+    db = old("0012")
 
     def fill_media(tx: Tx) -> None:
         replaced(tx, "hidden", "transcode", "trim", "summarize")

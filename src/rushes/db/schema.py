@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from rushes import errors
 from rushes.db.database import Database
 
-HEAD = "0012"
+HEAD = "0013"
 # Any constant will do; it keeps two servers that start together from migrating at once.
 ADVISORY_LOCK = 7_402_215
 # Less than those who look after a server wait for its answer.

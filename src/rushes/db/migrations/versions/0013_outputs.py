@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0012"
-down_revision = "0011"
+revision = "0013"
+down_revision = "0012"
 
 SLOT = """
 UPDATE versions SET slot = (SELECT CASE kind WHEN 'transcribe' THEN 'transcript' ELSE kind END
