@@ -245,6 +245,7 @@ RECIPES: dict[str, Recipe] = {
     "ntsc.mp4": recipe(picture(rate="30000/1001"), beep(), X264, AAC),
     "ntsc.mkv": copied("ntsc.mp4"),
     "film.mkv": recipe(picture(rate="24000/1001"), beep(), X264, "-c:a ac3"),
+    "fast.avi": recipe(picture("160x90", "120", 2), beep(2), "-c:v mjpeg -c:a pcm_s16le"),
     "fast.mp4": recipe(picture("160x90", "120", 2), beep(2), X264, AAC),
     "one-frame.mp4": recipe(picture(seconds=0.04), X264),
     # A cover with a talk; a picture that freezes before the sound ends, and the other way round.

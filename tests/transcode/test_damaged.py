@@ -193,29 +193,51 @@ def test_sound_that_cannot_be_decoded_does_not_keep_the_picture_away(
     assert len(Version(target)["90p"].frames) == 75
 
 
-def test_frames_that_cannot_be_decoded_are_counted(
-    clips: Clips, tmp_path: Path, target: Path
-) -> None:
-    """All else stays at its time."""
-    source = clips["camera.avi"]
+def without_frames(source: Path, target: Path, numbers: slice) -> Path:
+    """Nothing is left of these frames but their place."""
     said = checks.tool(
         ffmpegs.known("ffprobe"), "-select_streams", "v:0", "-show_entries", "packet=pos,size",
         "-of", "csv=p=0", str(source),
     )  # fmt: skip
     places = [line.strip(",").split(",") for line in said.splitlines() if line]
     data = bytearray(source.read_bytes())
-    for size, at in places[30:33]:
+    for size, at in places[numbers]:
         data[int(at) + 8 : int(at) + 8 + int(size) - 8] = bytes(int(size) - 8)
-    path = tmp_path / "broken.avi"
-    path.write_bytes(data)
+    target.write_bytes(data)
+    return target
+
+
+def test_frames_that_cannot_be_decoded_are_counted(
+    clips: Clips, tmp_path: Path, target: Path
+) -> None:
+    """All else stays at its time."""
+    path = without_frames(clips["camera.avi"], tmp_path / "broken.avi", slice(30, 33))
     made = studio.make(path, target)
     times = [each.seconds for each in Version(target)["90p"].frames]
     assert times == [near(n * 0.04, 0.002) for n in range(75) if n not in (30, 31, 32)]
     assert made.result["warnings"] == ["3 frames of the picture could not be decoded"]
 
 
+def test_frames_of_a_fast_video_that_cannot_be_decoded_are_counted(
+    clips: Clips, tmp_path: Path, target: Path
+) -> None:
+    """Others are shown in their place when it comes down to sixty a second."""
+    path = without_frames(clips["fast.avi"], tmp_path / "broken.avi", slice(30, 33))
+    made = studio.make(path, target)
+    assert len(Version(target)["90p"].frames) == 120
+    assert made.result["warnings"] == ["3 frames of the picture could not be decoded"]
+
+
+@pytest.mark.parametrize(
+    ("clip", "source", "frames"), [("plain.mp4", 75, 75), ("fast.mp4", 240, 120)]
+)
 def test_a_frame_that_gets_lost_in_silence_is_not_published(
-    clips: Clips, target: Path, monkeypatch: pytest.MonkeyPatch
+    clip: str,
+    source: int,
+    frames: int,
+    clips: Clips,
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An encoder that swallows a frame of a healthy source; then one that does not."""
     graph = ffmpeg._graph
@@ -226,8 +248,8 @@ def test_a_frame_that_gets_lost_in_silence_is_not_published(
     with monkeypatch.context() as patch:
         patch.setattr(ffmpeg, "_graph", swallowing)
         with pytest.raises(errors.TransientFailure, match="lost"):
-            studio.make(clips["plain.mp4"], target)
+            studio.make(clips[clip], target)
     assert not (target / "master.m3u8").exists()
-    made = studio.make(clips["plain.mp4"], target)
-    assert made.result["frames"] == 75
-    assert len(Version(target)["90p"].frames) == 75
+    made = studio.make(clips[clip], target)
+    assert made.result["frames"] == source
+    assert len(Version(target)["90p"].frames) == frames

@@ -182,6 +182,7 @@ class Plan:
     starts: Sequence[int]
     early: int
     frames: Sequence[int]
+    rate: float | None = None
 
     @classmethod
     def of(cls, times: Timeline, cut: ffmpeg.Cut) -> Plan:
@@ -192,13 +193,24 @@ class Plan:
             # On a grid of its own, which may have one less in a segment.
             frames = [max(1, int(each.seconds * cut.rate) - 1) for each in times.segments]
         early = EARLIEST_TICKS + round(cut.margin_seconds * ffmpeg.TICKS)
-        return cls(times.segments, starts, early, frames)
+        return cls(times.segments, starts, early, frames, cut.rate)
 
     def place(self, shown: int) -> int:
         """A frame that could not be decoded makes a segment begin later, never earlier; those of a
         new frame rate are next to where the old ones were."""
         found = bisect_right(self.starts, shown + self.early) - 1
         return min(max(0, found), len(self.segments) - 1)
+
+    def lacks(self, counts: Mapping[int, int]) -> int:
+        """How many frames are missing in these segments, each with so many."""
+        planned = zip(self.segments, self.frames, strict=True)
+        each = ((frames, counts.get(segment.number)) for segment, frames in planned)
+        missing = sum(max(0, frames - found) for frames, found in each if found is not None)
+        if self.rate is None:
+            return missing
+        # Where a segment may have one less, another has it.
+        inside = [each.seconds for each in self.segments if each.number in counts]
+        return max(missing, int(sum(inside) * self.rate + 0.001) - sum(counts.values()))
 
     def count(self, shown: Iterable[int]) -> dict[int, int]:
         """How many of these frames belong to each segment."""

@@ -385,23 +385,26 @@ class Picture:
         self, times: Timeline, cut: ffmpeg.Cut, tracks: Sequence[Encoded], complained: bool
     ) -> None:
         """Every frame of the source is in every rung, or it is known why not."""
-        counts = tracks[0].counts
-        planned = {each.number: each.frames for each in times.segments if each.number in counts}
+        counts, plan = tracks[0].counts, Plan.of(times, cut)
         if any(track.counts != counts or track.beyond for track in tracks[1:]):
             self._throw_away(counts)
-        if cut.rate is not None:
-            return
-        lost = sum(max(0, frames - counts[number]) for number, frames in planned.items())
-        lost += tracks[0].beyond
-        if lost and not complained:
+        lost = plan.lacks(counts) + tracks[0].beyond
+        if complained:
+            # What a new rate shows again in place of lost frames does not count.
+            lost = lost if cut.rate is None else self._undecoded(times, cut, counts)
+            self._desk.board.note(LOST, lost + self._desk.board.notes.get(LOST, 0))
+        elif lost:
             # Not every packet has a frame: some of VP8 and MPEG-4 only help to decode others.
-            shown = self._decoded(cut, Plan.of(times, cut))
+            shown = self._decoded(cut, plan)
             if tracks[0].beyond or any(counts[each] < shown.get(each, 0) for each in counts):
                 self._throw_away(counts)
             self._desk.job.log(f"{lost} packets of the picture hold no frame")
-        elif lost:
-            lost += self._desk.board.notes.get(LOST, 0)
-            self._desk.board.note(LOST, lost)
+
+    def _undecoded(self, times: Timeline, cut: ffmpeg.Cut, numbers: Iterable[int]) -> int:
+        """Frames of the source, in these segments, that a decoder does not show."""
+        plan = Plan.of(times, replace(cut, rate=None))
+        found = self._decoded(replace(cut, rate=None), plan)
+        return plan.lacks({number: found.get(number, 0) for number in numbers})
 
     def _throw_away(self, numbers: Iterable[int]) -> None:
         names = [segment_of(each.name, number) for each in self.made for number in numbers]
