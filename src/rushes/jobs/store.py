@@ -466,15 +466,6 @@ def lock_unheard_of(
     )
 
 
-def hurry(tx: Tx, job_ids: Sequence[str]) -> None:
-    """What they have waited for is there: a pause that is left is let off."""
-    tx.all(
-        "UPDATE jobs SET run_at = {now} WHERE id IN ({given:id text})"
-        " AND state = 'queued' AND run_at > {now}",
-        given=[{"id": id} for id in job_ids],
-    )
-
-
 SETTLE = (
     "WITH given AS ({given:id text, claim_id text, state text, delay_ms bigint, attempt bigint,"
     " losses bigint, error_code text, last_error text, outcome text, checkpoint text})"

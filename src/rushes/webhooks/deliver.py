@@ -14,7 +14,6 @@ import msgspec
 from rushes import clock as clocks
 from rushes import errors, events
 from rushes.db.database import Database, Tx
-from rushes.jobs import store as jobs
 from rushes.settings import Settings
 from rushes.webhooks import endpoints, messages, signing, store
 from rushes.webhooks.targets import Answer, Sender
@@ -111,7 +110,7 @@ class Deliver:
 def _recovered(tx: Tx, delivery: Mapping[str, Any]) -> None:
     store.forget_failures(tx, delivery["webhook_id"])
     if delivery["failures"] >= RESTS_AFTER:
-        jobs.hurry(tx, store.waiting_jobs(tx, delivery["webhook_id"]))
+        store.hurry(tx, delivery["webhook_id"])
 
 
 def _failed(tx: Tx, delivery: Mapping[str, Any], answer: Answer) -> None:

@@ -207,14 +207,14 @@ def forget_failures(tx: Tx, id: str) -> None:
     )
 
 
-def waiting_jobs(tx: Tx, id: str) -> list[str]:
-    """Those that wait with a message for this webhook."""
-    rows = tx.all(
-        "SELECT job_id FROM deliveries JOIN jobs ON jobs.id = deliveries.job_id"
-        " WHERE webhook_id = :id AND delivered_at IS NULL AND jobs.state = 'queued'",
+def hurry(tx: Tx, id: str) -> None:
+    """The receiver is back: jobs that wait with a message for it are let off the rest of their
+    pauses."""
+    tx.all(
+        "UPDATE jobs SET run_at = {now} WHERE state = 'queued' AND run_at > {now} AND id IN"
+        " (SELECT job_id FROM deliveries WHERE webhook_id = :id AND delivered_at IS NULL)",
         id=id,
     )
-    return [row["job_id"] for row in rows]
 
 
 def get_delivery(tx: Tx, id: str) -> Delivery | None:
