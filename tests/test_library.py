@@ -33,7 +33,7 @@ def test_the_guide_runs_as_it_is_written(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     runnable = [block for block in blocks if "postgresql://" not in block]
-    assert len(runnable) == 4
+    assert len(runnable) == 5
     names: dict[str, Any] = {}
     for block in runnable:
         exec(compile(block, str(GUIDE), "exec"), names)
