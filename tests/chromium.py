@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+
+# On a busy machine what comes at once may take a while.
+expect.set_options(timeout=20_000)
 
 FLAGS = [
     "--no-sandbox",

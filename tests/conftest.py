@@ -290,7 +290,7 @@ LONG_OR_RARE = (
     "test_one_question_at_a_time_and_who_waits_is_heard",
     "test_queue_page.py::test_the_charts_say_in_words_what_they_show",
     "test_queue_page.py::test_others_see_only_their_own_jobs",
-    "test_header_is_the_same_wherever_a_part_begins[bundled-ntsc.mkv]",
+    "header_is_the_same_wherever_a_part_begins[bundled-ntsc.mkv]",
     "same_frames[bundled-portrait.mp4]",
 )
 
