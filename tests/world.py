@@ -50,7 +50,8 @@ UPDATE test_clock SET now = %d;
 """
 # What jobs of these kinds make is watched, as what an encode makes.
 kinds._declared |= {
-    name: kinds.Kind(name=name, output=kinds.WATCH) for name in ("noop", "cut", "demo", "mix")
+    name: kinds.Kind(name=name, output=kinds.WATCH)
+    for name in ("noop", "cut", "demo", "mix", "publish")
 }
 stack = ExitStack()
 _kept: list[str] = []

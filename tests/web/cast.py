@@ -201,7 +201,7 @@ class Props:
         for name, make_id in self._makers().items():
             if f"{{{name}}}" in path:
                 path = path.replace(f"{{{name}}}", make_id(route, owner))
-        path = path.replace("{name:path}", "720p/seg_1.m4s")
+        path = path.replace("{slot}", "watch").replace("{name:path}", "720p/seg_1.m4s")
         path = path.replace("{model_id:path}", "whisper-1")
         return Call(route.method, path, self._options(key, owner))
 
@@ -236,6 +236,8 @@ class Props:
             "PUT /media/{media_id}/transcript/speakers": {"names": {"SPEAKER_00": "Grace"}},
             "PUT /profiles/{name}": {"crf": 20},
             "POST /media/actions": {"action": "restore", "filter": {"ids": []}},
+            "POST /jobs": {"kind": "demo"},
+            "POST /media/{media_id}/jobs": {"kind": "demo"},
             "POST /jobs/actions": {
                 "action": "cancel",
                 "filter": {"kind": "none-like-this"},

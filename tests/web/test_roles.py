@@ -94,8 +94,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "transcription_workers": 0,
         "transcription_wait": 0.01,
     }
-    with Running(data_dir=directory, **nobody) as server:
-        server.rushes.chores.stop()
+    with Running(data_dir=directory, **nobody) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server.rushes.chores, "tick", dict)
+        patch.setattr(server.rushes.chores, "attempt", lambda chore: None)
         yield server
 
 
