@@ -118,6 +118,19 @@ def test_a_kind_that_follows_work_without_files_runs_too(server: Running, module
     assert [each["state"] for each in ran] == ["completed"]
 
 
+def test_what_is_not_for_people_is_not_started_by_them(server: Running, module: Any) -> None:
+    module.KINDS = [Kind(name="resize", follows=("transcode",), by_people=False)]
+    handlers.table("of_my_own")
+    with server.user() as ada:
+        media_id = library.add(server, library.user_id(ada))
+        for path, body in ((f"/media/{media_id}/jobs", {}), ("/jobs", {"media_id": media_id})):
+            refused = ada.post(path, json={"kind": "resize", **body})
+            assert (refused.status_code, refused.json()["code"]) == (422, "bad_field")
+        assert ada.get("/kinds").json()["items"][-1]["can_start"] is False
+    library.publish(server, media_id, {"master.m3u8": b"#EXTM3U\n"})
+    assert [job.kind for job in server.rushes.jobs(kind="resize")] == ["resize"]
+
+
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example, as pip installs it."""

@@ -135,6 +135,8 @@ def _check(tx: Tx, body: NewMediaJob) -> None:
         other = ELSEWHERE.get(body.kind)
         hint = f"use {other}" if other else "the server starts those itself"
         raise errors.BadField("kind", f"{body.kind!r} is not of your own making: {hint}")
+    if not kinds.get(body.kind).by_people:
+        raise errors.BadField("kind", f"{body.kind!r} is started by the server alone")
     announced = {kind for worker in fleet.all_workers(tx) for kind in worker.kinds}
     own = sorted({each.name for each in kinds.everything()} | announced - kinds.TABLE.keys())
     known = [name for name in own if name not in kinds.TABLE]
