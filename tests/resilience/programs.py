@@ -19,10 +19,10 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from resilience import crashing_server, stage
+from resilience import crashing_server, demo_handlers, stage
 from resilience.stage import Stage
 from running import Clients, given_values, settings_for, text, wait_for_server
-from rushes import cli, settings
+from rushes import cli, kinds, settings
 from rushes.cli import serve, worker
 from rushes.db import database
 from rushes.worker.remote import Remote
@@ -140,12 +140,20 @@ def _run(arguments: list[str], environment: Mapping[str, str], log: str) -> None
     for stream in (1, 2):
         os.dup2(output, stream)
     os.chdir(Path(log).parent)
+    _show_what_is_made()
     crashing_server.install()
     crashing_server.hurry()
     _mark_worker()
     if os.environ.get(IMPATIENT):
         database.DEADLINE_SECONDS = IMPATIENT_SECONDS
     sys.exit(cli.main(arguments))
+
+
+def _show_what_is_made() -> None:
+    """What the handlers of these tests make is watched, as what an encode makes."""
+    names = (demo_handlers.KIND, demo_handlers.WHOLE, demo_handlers.PIECE)
+    kinds._declared |= {name: kinds.Kind(name=name, output=kinds.WATCH) for name in names}
+    kinds.declare = lambda given: None  # type: ignore[assignment]
 
 
 def _mark_worker() -> None:
