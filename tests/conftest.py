@@ -292,6 +292,18 @@ LONG_OR_RARE = (
     "test_queue_page.py::test_others_see_only_their_own_jobs",
     "header_is_the_same_wherever_a_part_begins[bundled-ntsc.mkv]",
     "same_frames[bundled-portrait.mp4]",
+    "plays_and_seeks[two-descriptions.mov-",
+    "plays_and_seeks[steady.mp4-",
+    "plays_and_seeks[time-lapse.mp4-shaka]",
+    "plays_and_seeks[time-lapse.mp4-dash.js]",
+    "plays_and_seeks[late-sound.mp4-",
+    "plays_and_seeks[after-an-hour.mkv-",
+    "test_tuspy_goes_on_after_the_server_was_killed",
+    "test_tus_js_client_goes_on_after_it_was_killed",
+    "test_other_languages_are_told_apart[es]",
+    "loses_no_frame[bundled-still.ogv]",
+    "test_alerts_do_not_wait_behind_the_messages_of_any_number_of_users[sqlite]",
+    "test_two_processes_may_migrate_at_once[sqlite]",
 )
 
 
