@@ -25,6 +25,8 @@ export class JobList {
   private isStale = false;
   private paced = new Paced(() => this.catchUp(), GAP_MS);
   private isStopped = false;
+  /** The last reading that was begun: an older one that ends later does not count. */
+  private reading = 0;
 
   constructor(
     readonly filters: Filters,
@@ -78,6 +80,7 @@ export class JobList {
 
   /** As many as are shown, from the newest on. */
   async reload(): Promise<void> {
+    const reading = ++this.reading;
     try {
       let items: Job[] = [];
       let next: string | null | undefined;
@@ -87,7 +90,7 @@ export class JobList {
         items = appended(items, page.items);
         next = page.next;
       } while (next && items.length < wanted);
-      if (this.isStopped) return;
+      if (this.isStopped || reading !== this.reading) return;
       this.rows = items;
       this.held = [];
       this.next = next ?? null;
@@ -117,8 +120,12 @@ export class JobList {
     this.paced.ask();
   }
 
-  /** Its title may have changed. */
+  /** Its title may have changed, also while the list is on its way. */
   private hearOfMedia(id: string | undefined): void {
+    if (!this.isLoaded) {
+      this.isStale = true;
+      return this.paced.ask();
+    }
     const own = this.rows.filter((job) => job.media_id === id);
     own.forEach((job) => this.changed.add(job.id));
     if (own.length) this.paced.ask();
