@@ -18,6 +18,7 @@ from rushes.media import library as media_library
 from rushes.media.media import NewMedia, Options
 from rushes.transcripts import archive
 from rushes.transcripts.transcript import Engine, Segment, Transcript, Word
+from shell import until
 from web import library
 
 ENGINE = Engine(provider="local", transcription_model="whisper-tiny.en")
@@ -220,10 +221,12 @@ def test_text_is_corrected_in_place_kept_and_taken_back(
     page.keyboard.press("Tab")
     expect(line(page, 1).get_by_label("Text of this passage")).to_be_focused()
     page.keyboard.press("Escape")
-    word(page, "everybody.").click()
-    expect(panel(page).locator(".speaking")).to_have_text("everybody.")
+    # The server gives the new words their times.
+    until(lambda: texts(server, media_id)[0] == "Good evening everybody.")
     page.reload()
     expect(line(page, 0)).to_contain_text("Good evening everybody.")
+    word(page, "everybody.").click()
+    expect(panel(page).locator(".speaking")).to_have_text("everybody.")
     edit(page, 3).fill("")
     page.keyboard.press("Enter")
     expect(line(page, 3)).to_have_count(0)
