@@ -85,10 +85,6 @@ def everything() -> list[Kind]:
     return [*TABLE.values(), *_declared.values()]
 
 
-def is_declared(name: str) -> bool:
-    return name in _declared
-
-
 def making(output: str) -> tuple[str, ...]:
     """The kinds of Rushes' own whose files are published in this slot."""
     return tuple(each.name for each in TABLE.values() if each.output == output)
