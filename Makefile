@@ -16,7 +16,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check pages browser ffmpeg fmt lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search bench-pages screenshots lock clean
+.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search bench-pages screenshots lock clean
 
 setup: $(READY)
 
@@ -82,6 +82,12 @@ contracts: $(READY)
 fmt: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# What is made of the code: tests compare it.
+reference: $(READY)
+	$(BIN)/python -m rushes.web.openapi > docs/openapi.json.new && mv docs/openapi.json.new docs/openapi.json
+	$(BIN)/python -m rushes.settings > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
+	$(BIN)/python -m rushes.protocol docs/worker-protocol.md
 
 clean:
 	rm -rf .venv .venv-bench build dist ui/node_modules src/rushes/web/static .mypy_cache .pytest_cache .ruff_cache .hypothesis

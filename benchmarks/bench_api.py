@@ -75,8 +75,8 @@ def remote_jobs(server: Running, count: int) -> None:
 def one_job(worker: Remote) -> None:
     [job] = worker.claim(1)
     for progress in (0.25, 0.5, 0.75):
-        worker.progress([Progress(claim=job.claim, progress=progress, stage="working")])
-    worker.complete([Completion(job.claim)])
+        worker.progress(Progress(claim=job.claim, progress=progress, stage="working"))
+    worker.complete_all([Completion(job.claim)])
 
 
 def downloads(server: Running, rounds: int, large_mb: int) -> None:

@@ -29,7 +29,7 @@ from pages.conftest import sign_in_link, use_link
 from running import Running
 from rushes.db.database import Tx
 from rushes.media import library as media_library
-from rushes.media.media import NewMedia, Options
+from rushes.media.media import NewMedia, ProcessingOptions
 from rushes.protocol import Claim
 from rushes.web import pages
 from web import library
@@ -83,7 +83,7 @@ def _first_script() -> int:
 def _fill(server: Running, count: int) -> None:
     with server.client() as admin:
         owner = library.user_id(admin)
-    quiet = Options(transcode=False, transcribe=False)
+    quiet = ProcessingOptions(transcode=False, transcribe=False)
 
     def add(tx: Tx) -> None:
         for number in range(500):

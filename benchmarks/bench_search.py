@@ -35,7 +35,7 @@ from rushes.jobs.queue import Queue
 from rushes.media import library
 from rushes.media.media import NewMedia
 from rushes.transcripts import archive, search, tokens
-from rushes.transcripts.transcript import Segment, Transcript
+from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
 SEGMENTS_PER_HOUR = 600
 WORDS_PER_SEGMENT = 16
@@ -186,7 +186,7 @@ def fill(
 ) -> None:
     said = chance.choices(words, cum_weights=weights, k=SEGMENTS_PER_HOUR * WORDS_PER_SEGMENT)
     segments = [
-        Segment(
+        TranscriptSegment(
             id=f"seg_{n + 1:06d}",
             start=6.0 * n,
             end=6.0 * n + 6,

@@ -35,8 +35,8 @@ from starlette.routing import Route
 
 from rushes import Rushes, events
 from rushes.db.database import Tx
-from rushes.live import Filter, Relay
-from rushes.web import sse
+from rushes.live import EventFilter, Relay
+from rushes.web.http import sse
 
 FRAME = re.compile(rb"id: (\d+)\nevent: ")
 # After this long without anything new, what has not arrived never will.
@@ -180,7 +180,7 @@ def serve(url: str) -> None:
     relay = Relay(rushes.db, rushes.chores.number_events)
 
     async def stream(request: Request) -> StreamingResponse:
-        body = sse.stream(relay.subscribe(None, Filter(None)), still_allowed=lambda: True)
+        body = sse.stream(relay.subscribe(None, EventFilter(None)), still_allowed=lambda: True)
         return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
     async def write_events(request: Request) -> JSONResponse:

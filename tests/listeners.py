@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from rushes.jobs.job import NewJob
-from rushes.live import Filter, Message, Relay, Subscription
+from rushes.live import EventFilter, Message, Relay, Subscription
 from world import World
 
 PATIENCE_SECONDS = 30
-ADMIN = Filter(None)
+ADMIN = EventFilter(None)
 TELL = """INSERT INTO events (at, type, media_id, job_id, worker_id, user_id, state, progress, data)
 VALUES (:at, :type, :media_id, :job_id, :worker_id, :user_id, :state, :progress, :data)"""
 
@@ -45,7 +45,7 @@ def run(world: World, scenario: Callable[[Relay], Coroutine[Any, Any, None]]) ->
 
 @asynccontextmanager
 async def listening(
-    relay: Relay, since: int | None = None, want: Filter = ADMIN
+    relay: Relay, since: int | None = None, want: EventFilter = ADMIN
 ) -> AsyncIterator[Subscription]:
     """Whatever commits inside is heard of."""
     subscription = relay.subscribe(since, want)

@@ -25,7 +25,7 @@ from rushes import config, handlers, serving, settings
 from rushes.accounts import access
 from rushes.serving import Server, listening
 from rushes.web import server
-from rushes.web.site import Site
+from rushes.web.services import Services
 from rushes.worker.loop import Handler
 from scanner import Watched, check_database, check_log_file, scanner
 
@@ -82,15 +82,15 @@ class Clients:
         return str(made.json()["key"])
 
 
-# Making an app takes a third of a server's start; it can serve one site after another.
+# Making an app takes a third of a server's start; it can serve one server after another.
 _idle: list[FastAPI] = []
 
 
-def _app(site: Site) -> FastAPI:
-    if site.is_https or not _idle:
-        return server.create_app(site)
+def _app(services: Services) -> FastAPI:
+    if services.is_https or not _idle:
+        return server.create_app(services)
     app = _idle.pop()
-    app.state.site = site
+    app.state.services = services
     return app
 
 
@@ -124,7 +124,7 @@ class Running(Clients):
         self._listener = listening(self.settings)
         self.settings, sockets = self._listener.__enter__()
         self.server = Server(self.settings)
-        self.rushes, self.site = self.server.rushes, self.server.site
+        self.rushes, self.services = self.server.rushes, self.server.services
         before = dict(handlers.BUILT_IN)
         if not self._transcodes:
             handlers.BUILT_IN.clear()
@@ -134,7 +134,7 @@ class Running(Clients):
         finally:
             handlers.BUILT_IN.clear()
             handlers.BUILT_IN.update(before)
-        self.url = self.site.base_url
+        self.url = self.services.base_url
         self._thread = threading.Thread(target=self.server.run_http, args=[sockets], daemon=True)
         self._thread.start()
         wait_for_server(self.settings.port)
@@ -148,7 +148,7 @@ class Running(Clients):
             if http is not None:
                 http.should_exit = True
             self._thread.join(20)
-            if http is not None and not self.site.is_https:
+            if http is not None and not self.services.is_https:
                 assert isinstance(http.config.app, FastAPI)
                 _idle.append(http.config.app)
             check_database(self.rushes.db)

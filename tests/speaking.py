@@ -7,12 +7,12 @@ from typing import Any
 
 from rushes.transcripts import archive, search
 from rushes.transcripts.archive import Kept
-from rushes.transcripts.editing import Change
+from rushes.transcripts.editing import SegmentEdit
 from rushes.transcripts.search import Hit
-from rushes.transcripts.transcript import Engine, Segment, Transcript, Word
+from rushes.transcripts.transcript import Transcript, TranscriptEngine, TranscriptSegment, Word
 from world import World
 
-ENGINE = Engine(provider="local", transcription_model="whisper-base")
+ENGINE = TranscriptEngine(provider="local", transcription_model="whisper-base")
 
 
 def said(*texts: str, language: str | None = "en", speakers: Sequence[str] = ()) -> Transcript:
@@ -22,7 +22,9 @@ def said(*texts: str, language: str | None = "en", speakers: Sequence[str] = ())
         speaker = speakers[n % len(speakers)] if speakers else None
         start = 10.0 * n
         segments.append(
-            Segment(id=f"seg_{n + 1:06d}", start=start, end=start + 10, text=text, speaker=speaker)
+            TranscriptSegment(
+                id=f"seg_{n + 1:06d}", start=start, end=start + 10, text=text, speaker=speaker
+            )
         )
         words += [
             Word(start=start + at, end=start + at + 0.5, word=word, speaker=speaker, confidence=0.9)
@@ -55,7 +57,7 @@ def kept(world: World, media_id: str) -> Kept:
 
 def edit(world: World, media_id: str, revision: int, user_id: str = "", **texts: str) -> Kept:
     """`seg_000001="Hello"` and so on."""
-    changes = [Change(segment_id=id, text=text) for id, text in texts.items()]
+    changes = [SegmentEdit(segment_id=id, text=text) for id, text in texts.items()]
     before = kept(world, media_id)
     draft = archive.draft_edit(before, revision, changes)
     return world.run(lambda tx: archive.write(tx, before, user_id, draft))

@@ -21,8 +21,8 @@ import ffmpegs
 from archives import Archive
 from rushes import errors
 from rushes.engines.cache import Cache
-from rushes.engines.engine import BYTES_PER_SECOND, Turn, Word
-from rushes.engines.local import Local
+from rushes.engines.engine import BYTES_PER_SECOND, EngineWord, SpeakerTurn
+from rushes.engines.local import LocalEngine
 
 KEPT = archives.KEPT
 MODELS = ("whisper-base", "whisper-tiny.en", "diarization-default")
@@ -43,8 +43,8 @@ def cache_dir(*models: str) -> Path:
     return place
 
 
-def engine(*models: str, **options: Any) -> Local:
-    return Local(Cache(cache_dir(*models)), auto_download=False, **options)
+def engine(*models: str, **options: Any) -> LocalEngine:
+    return LocalEngine(Cache(cache_dir(*models)), auto_download=False, **options)
 
 
 CALL = Archive(
@@ -134,22 +134,22 @@ def silence(seconds: float) -> bytes:
     return bytes(round(seconds * BYTES_PER_SECOND / 2) * 2)
 
 
-def two_speakers() -> tuple[bytes, list[Turn]]:
+def two_speakers() -> tuple[bytes, list[SpeakerTurn]]:
     """Sentences of two people in turn, and who says which."""
     sound, turns = silence(0.3), []
     for each in SENTENCE_NAMES:
         start = len(sound) / BYTES_PER_SECOND
         sound += pcm(each)
         end = len(sound) / BYTES_PER_SECOND
-        turns.append(Turn(start=start, end=end, speaker=int(each[3]) - 1))
+        turns.append(SpeakerTurn(start=start, end=end, speaker=int(each[3]) - 1))
     return sound, turns
 
 
-def call_turns() -> list[Turn]:
+def call_turns() -> list[SpeakerTurn]:
     lines = [line.split() for line in recording("call.rttm").read_text().splitlines()]
     names = sorted({line[7] for line in lines})
     return [
-        Turn(start=float(at), end=float(at) + float(length), speaker=names.index(name))
+        SpeakerTurn(start=float(at), end=float(at) + float(length), speaker=names.index(name))
         for _, _, _, at, length, _, _, name, *_ in lines
     ]
 
@@ -159,7 +159,7 @@ class Read:
     """A read sentence with its words and their times."""
 
     sound: bytes
-    words: Sequence[Word]
+    words: Sequence[EngineWord]
 
     @property
     def text(self) -> str:
@@ -176,7 +176,7 @@ def librivox() -> list[Read]:
         aligned = json.loads(path.with_suffix(".json").read_text())
         words = [
             # Which way of saying it was heard is in brackets.
-            Word(start=each["b"], end=each["b"] + each["d"], word=each["t"].partition("(")[0])
+            EngineWord(start=each["b"], end=each["b"] + each["d"], word=each["t"].partition("(")[0])
             for each in aligned["w"]
             if not each["t"].startswith(("<", "["))
         ]
@@ -191,7 +191,9 @@ def plain(text: str) -> str:
     return " ".join(TITLES.get(each, each) for each in words)
 
 
-def diarization_error(truth: Sequence[Turn], found: Sequence[Turn], collar: float = 0.25) -> float:
+def diarization_error(
+    truth: Sequence[SpeakerTurn], found: Sequence[SpeakerTurn], collar: float = 0.25
+) -> float:
     """The share of speech that is missed, invented or given to the wrong speaker; what is nearer
     than `collar` to an edge of the truth does not count. Ten milliseconds at a time."""
     step = 0.01
@@ -211,7 +213,7 @@ def diarization_error(truth: Sequence[Turn], found: Sequence[Turn], collar: floa
     return wrong / said
 
 
-def _speaking(turns: Sequence[Turn], at: float) -> set[int]:
+def _speaking(turns: Sequence[SpeakerTurn], at: float) -> set[int]:
     return {turn.speaker for turn in turns if turn.start <= at < turn.end}
 
 

@@ -8,9 +8,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from rushes.transcripts import transcript
-from rushes.transcripts.transcript import Engine, Passage, Segment, Transcript, Turn, Word
+from rushes.transcripts.transcript import (
+    Passage,
+    Transcript,
+    TranscriptEngine,
+    TranscriptSegment,
+    Turn,
+    Word,
+)
 
-ENGINE = Engine(provider="local", transcription_model="whisper-base")
+ENGINE = TranscriptEngine(provider="local", transcription_model="whisper-base")
 # The machine may be busy; how long one example takes says nothing.
 at_random = settings(deadline=None, max_examples=80)
 
@@ -52,7 +59,7 @@ def turn(start: float, end: float, speaker: int) -> Turn:
 def untimed(*segments: tuple[float, float, str]) -> Transcript:
     """Without words, as from an engine that knows none, or from captions that were imported."""
     made = [
-        Segment(id=f"seg_{number:06d}", start=start, end=end, text=text)
+        TranscriptSegment(id=f"seg_{number:06d}", start=start, end=end, text=text)
         for number, (start, end, text) in enumerate(segments, start=1)
     ]
     return Transcript(
@@ -103,7 +110,8 @@ def rows_of_passages(draw: st.DrawFn) -> list[Passage]:
             for each in words
         ]
         utterances = [
-            Segment(id="", start=each.start, end=each.end, text=each.word) for each in moved
+            TranscriptSegment(id="", start=each.start, end=each.end, text=each.word)
+            for each in moved
         ]
         made.append(
             Passage(

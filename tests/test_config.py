@@ -58,9 +58,9 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     environ = {"RUSHES_MAX_ATTEMPTS": "9", "PATH": "/bin"}
     settings, origins = config.load_with_origins(environ, tmp_path)
     assert (settings.policy, settings.max_attempts, settings.claim_duration) == ("fair", 9, 120)
-    assert origins["max_attempts"] == config.Origin("environment", "RUSHES_MAX_ATTEMPTS")
-    assert origins["policy"] == config.Origin("file", "rushes.toml")
-    assert origins["engine"] == config.Origin("default")
+    assert origins["max_attempts"] == config.SettingOrigin("environment", "RUSHES_MAX_ATTEMPTS")
+    assert origins["policy"] == config.SettingOrigin("file", "rushes.toml")
+    assert origins["engine"] == config.SettingOrigin("default")
 
 
 def test_another_file_can_be_named(tmp_path: Path) -> None:
@@ -207,7 +207,9 @@ def test_a_secret_can_come_from_a_file(tmp_path: Path) -> None:
     environ = {"RUSHES_DATABASE_URL_FILE": str(secret)}
     settings, origins = config.load_with_origins(environ, tmp_path)
     assert settings.database_url == URL
-    assert origins["database_url"] == config.Origin("environment", "RUSHES_DATABASE_URL_FILE")
+    assert origins["database_url"] == config.SettingOrigin(
+        "environment", "RUSHES_DATABASE_URL_FILE"
+    )
     both = problems(tmp_path, DATABASE_URL_FILE=str(secret), DATABASE_URL=URL)
     assert both == "RUSHES_DATABASE_URL_FILE: RUSHES_DATABASE_URL is set, too; keep one of them"
     absent = problems(tmp_path, DATABASE_URL_FILE=str(tmp_path / "no"))

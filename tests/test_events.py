@@ -5,7 +5,8 @@ from __future__ import annotations
 import psycopg
 
 from rushes import events
-from rushes.jobs import invariants
+from rushes.db.database import Tx
+from rushes.jobs import invariants, read_store
 from world import World
 
 
@@ -104,3 +105,24 @@ def test_the_invariants_see_what_is_wrong(world: World) -> None:
 
 class _UndoError(Exception):
     pass
+
+
+def test_what_an_older_server_has_numbered_is_counted_by_the_next(world: World) -> None:
+    world.enqueue()
+    world.complete(world.claim())
+
+    def number(tx: Tx) -> None:
+        """As before there were counts."""
+        tx.all("UPDATE events SET pos = seq WHERE pos IS NULL")
+        tx.all("UPDATE event_head SET pos = (SELECT max(pos) FROM events)")
+
+    world.run(number)
+    for expected in (1, 2):
+        with world.db.read() as tx:
+            [row] = read_store.totals(tx)
+        assert (row["state"], row["count"]) == ("completed", expected)
+        world.enqueue()
+        world.complete(world.claim())
+        world.run(events.assign_positions)
+    with world.db.read() as tx:
+        assert tx.all("SELECT count FROM job_counts") == [{"count": 3}]

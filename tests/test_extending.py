@@ -15,9 +15,11 @@ import pytest
 from running import Process, Running, settings_for
 from rushes import errors, handlers, kinds
 from rushes.kinds import Kind
+from rushes.worker.loop import Handler
 from shell import until
 from web import library
 
+NOTHING = Handler(lambda job: None)
 EXAMPLE = Path(__file__).parents[1] / "examples" / "summarize"
 CAPTIONS = """WEBVTT
 
@@ -59,6 +61,7 @@ def test_what_a_module_says_of_its_kinds_is_known(module: Any) -> None:
         ([Kind(name="resize", output="watch")], "cannot make 'watch'"),
         ([Kind(name="resize", output="transcript")], "cannot make 'transcript'"),
         ([Kind(name="resize", remote=False)], "cannot be the server's own"),
+        ([Kind(name="resize", events="transcode")], "must begin with its own name"),
         (["resize"], "'resize' in KINDS is no rushes.Kind"),
     ],
 )
@@ -69,6 +72,28 @@ def test_kinds_that_cannot_work_stop_the_start(
     with pytest.raises(errors.BadSetting, match=words):
         handlers.table("of_my_own")
     assert "resize" not in [each.name for each in kinds.everything()]
+
+
+def test_every_kind_of_rushes_own_has_a_handler_and_the_reverse() -> None:
+    built_in = dict.fromkeys(("transcode", "trim", "composite", "span", "transcribe"), NOTHING)
+    handlers.check(built_in)
+    with pytest.raises(errors.BadSetting, match="there is no handler for the kind 'trim'"):
+        handlers.check({name: run for name, run in built_in.items() if name != "trim"})
+    with pytest.raises(errors.BadSetting, match="there is a handler, but no kind 'resize'"):
+        handlers.check({**built_in, "resize": NOTHING})
+
+
+def test_a_kind_does_not_speak_as_somebody_else() -> None:
+    with pytest.raises(errors.BadSetting, match="must begin with its own name"):
+        kinds.declare([Kind(name="media")])
+
+
+def test_a_kind_that_only_the_server_may_run_needs_somebody_there(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kinds.TABLE, "tidy", Kind(name="tidy", remote=False))
+    with pytest.raises(errors.BadSetting, match="nobody here runs jobs of the kind 'tidy'"):
+        server.server._start_housekeeping()
 
 
 def test_names_that_cannot_be_are_refused() -> None:
@@ -163,8 +188,8 @@ def test_the_example_is_installed_and_does_what_it_says(
         vtt = {"Content-Type": "text/vtt"}
         there = f"/media/{media['id']}/transcript/import"
         assert admin.post(there, content=CAPTIONS.encode(), headers=vtt).status_code == 201
-        wishes = {"kind": "summarize", "args": {"sentences": 1}}
-        job = admin.post(f"/media/{media['id']}/jobs", json=wishes).json()
+        body = {"kind": "summarize", "args": {"sentences": 1}}
+        job = admin.post(f"/media/{media['id']}/jobs", json=body).json()
         until(lambda: admin.get(f"/jobs/{job['id']}").json()["state"] == "completed")
         summary = admin.get(f"/media/{media['id']}/outputs/summary/summary.json").json()
         [sentence] = summary["sentences"]

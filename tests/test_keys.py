@@ -13,24 +13,24 @@ from rushes.accounts import account, keys
 from rushes.accounts.account import Principal, Role, Scope
 
 
-@pytest.mark.parametrize("kind", list(keys.Kind))
-def test_a_key_says_what_it_is_and_matches_itself(kind: keys.Kind) -> None:
+@pytest.mark.parametrize("kind", list(keys.KeyKind))
+def test_a_key_says_what_it_is_and_matches_itself(kind: keys.KeyKind) -> None:
     made = keys.make(kind)
     assert re.fullmatch(rf"rushes_{kind}_[\w-]{{43}}[0-9a-z]{{6}}", made.text)
     assert keys.prefix_of(kind, made.text) == made.prefix
     assert keys.matches(made.text, made.hash)
     assert not keys.matches(keys.make(kind).text, made.hash)
     assert made.text not in made.hash
-    for other in keys.Kind:
+    for other in keys.KeyKind:
         if other is not kind:
             assert keys.prefix_of(other, made.text) is None
 
 
 @given(st.integers(11, 58), st.sampled_from("abcXYZ019_-"))
 def test_a_typing_error_is_noticed_before_anything_is_looked_up(at: int, char: str) -> None:
-    text = keys.make(keys.Kind.TOKEN).text
+    text = keys.make(keys.KeyKind.TOKEN).text
     wrong = text[:at] + char + text[at + 1 :]
-    found = keys.prefix_of(keys.Kind.TOKEN, wrong)
+    found = keys.prefix_of(keys.KeyKind.TOKEN, wrong)
     assert (found is not None) == (wrong == text)
 
 

@@ -164,22 +164,22 @@ def test_why_speaks_plainly(rushes: Rushes) -> None:
     assert reasons(child.id) == ["parent"]
     assert rushes.why(needy.id)["position"] == 2
 
-    wish = rushes.enqueue("resize", needs=["gpu?"])
+    preferring = rushes.enqueue("resize", needs=["gpu?"])
     crew = rushes.worker("cpu-box")
     crew.step()
-    assert rushes.job(wish.id).state is State.COMPLETED
-    assert reasons(wish.id) == ["ended"]
+    assert rushes.job(preferring.id).state is State.COMPLETED
+    assert reasons(preferring.id) == ["ended"]
     plain = rushes.enqueue("resize")
     assert reasons(plain.id) == []
     assert rushes.why(plain.id)["workers_that_could"] == ["cpu-box"]
     rushes.worker("gpu-box", capabilities=["gpu"]).step()
-    wish = rushes.enqueue("resize", needs=["gpu?"])
+    preferring = rushes.enqueue("resize", needs=["gpu?"])
     rushes.pause()
-    assert reasons(wish.id) == ["paused", "prefers"]
+    assert reasons(preferring.id) == ["paused", "prefers"]
     with rushes.db.begin() as tx:
         for worker in fleet.all_workers(tx):
             fleet.set_state(tx, worker.id, AdminState.DISABLED)
-    assert reasons(wish.id) == ["paused", "no_capable_worker"]
+    assert reasons(preferring.id) == ["paused", "no_capable_worker"]
     with pytest.raises(errors.NotFound):
         rushes.why("job_nowhere")
 

@@ -90,8 +90,8 @@ def test_bearer_tokens_are_hidden(before: str, secret: str) -> None:
     assert_hidden([secret], f"sent {before}{secret} to it")
 
 
-@given(st.sampled_from(list(keys.Kind)), st.sampled_from(["", "key=", "use ", '"', "x:"]))
-def test_our_own_keys_are_hidden(kind: keys.Kind, before: str) -> None:
+@given(st.sampled_from(list(keys.KeyKind)), st.sampled_from(["", "key=", "use ", '"', "x:"]))
+def test_our_own_keys_are_hidden(kind: keys.KeyKind, before: str) -> None:
     key = keys.make(kind).text
     assert_hidden([key, key[-20:]], f"{before}{key} failed")
     assert_hidden([code := keys.make_code().text], f"join with {code}")

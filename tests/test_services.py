@@ -14,7 +14,7 @@ import pytest
 import redis
 
 import services
-from rushes.media import storage
+from rushes.storage import storage
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resilience.stage import until
+from resilience.breakpoints import until
 from running import Running
 from rushes import threads
 from rushes.threads import Supervised
@@ -89,8 +89,8 @@ def test_a_server_part_of_which_breaks_down_says_so_and_works_on(
 
 
 def _break_once(server: Running, part: str, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """The next time that part does what it is there for; answers when it does so once more."""
-    crew = {each.name: each for each in server.site.threads}
+    """The next time that part does what it is there for; returns when it does so once more."""
+    crew = {each.name: each for each in server.services.threads}
     owner: Any
     match part:
         case "chores":

@@ -33,8 +33,8 @@ def rushes(database_url: str, settings: config.Settings) -> Iterator[Rushes]:
         yield opened
 
 
-def bell_of(db: Database) -> wakeup.Postgres:
-    return wakeup.Postgres(db.connect, "rushes_jobs", watch=db.deadlines.watch)
+def bell_of(db: Database) -> wakeup.PostgresWakeup:
+    return wakeup.PostgresWakeup(db.connect, "rushes_jobs", watch=db.deadlines.watch)
 
 
 def waiting_claim(rushes: Rushes) -> tuple[threading.Thread, list[str]]:
@@ -99,7 +99,7 @@ def test_resuming_a_paused_queue_wakes(rushes: Rushes) -> None:
 
 
 def test_a_ring_between_looking_and_waiting_is_not_missed() -> None:
-    bell = wakeup.Local()
+    bell = wakeup.InProcessWakeup()
     mark = bell.mark()
     bell.ring()
     assert bell.wait(mark, FOREVER)
@@ -165,7 +165,7 @@ def test_the_listener_goes_on_after_what_nobody_expected(
                 raise each
             return db.connect()
 
-        bell = wakeup.Postgres(connect, "rushes_jobs", watch=db.deadlines.watch)
+        bell = wakeup.PostgresWakeup(connect, "rushes_jobs", watch=db.deadlines.watch)
         assert bell.wait(bell.mark(), 20)
         bell.close()
 
@@ -183,5 +183,5 @@ def test_what_was_rung_is_told_before_closing(settings: config.Settings) -> None
 
 def test_waiting_ends_with_the_time() -> None:
     started = time.monotonic()
-    assert not wakeup.Local().wait(0, 0.01)
+    assert not wakeup.InProcessWakeup().wait(0, 0.01)
     assert time.monotonic() - started < FOREVER

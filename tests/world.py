@@ -17,9 +17,9 @@ from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.jobs import beat_store, invariants, passage_store, store
+from rushes.jobs import grace_store, invariants, passage_store, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, State
-from rushes.jobs.queue import Claimant, Queue, Terms
+from rushes.jobs.queue import Claimant, Queue, QueueTerms
 from rushes.media import library
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
@@ -38,14 +38,14 @@ CREATE OR REPLACE FUNCTION rushes_now() RETURNS bigint LANGUAGE sql STABLE AS
 
 
 EMPTY = """
-TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_logs, attempts,
-  workers, worker_keys, invites, turns, pauses, events, users, sessions, tokens, signin_links,
-  signin_failures,
-  idempotency_keys, webhooks, deliveries, alerts, passages, transcripts, transcript_revisions,
+TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_counts, job_logs,
+  attempts, workers, worker_keys, invites, turns, pauses, events, users, sessions, tokens,
+  signin_links, signin_failures, idempotency_keys, webhooks, deliveries, alerts, passages,
+  transcripts, transcript_revisions,
   moments, moment_index, known_addresses, security_log RESTART IDENTITY;
 UPDATE webhook_head SET pos = 0;
 UPDATE service_beat SET beat_at = 0, grace_until = 0, away_since = 0;
-UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0;
+UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0, counted_pos = 0;
 UPDATE test_clock SET now = %d;
 """
 # What jobs of these kinds make is watched, as what an encode makes.
@@ -76,15 +76,15 @@ class World:
         self.db = db
         self.clock = clock
         self._drop = drop
-        self.terms = Terms()
-        self.bell = wakeup.Local()
+        self.terms = QueueTerms()
+        self.bell = wakeup.InProcessWakeup()
         self.queue = Queue(self.terms, bell=self.bell)
         self.chores = Chores(db, self.queue)
         with db.begin() as tx:
             # As if a server had been up all the time.
             tx.all("UPDATE service_beat SET beat_at = {now}, grace_until = 0")
 
-    def set_terms(self, terms: Terms) -> None:
+    def set_terms(self, terms: QueueTerms) -> None:
         self.terms = terms
         self.queue = Queue(terms, bell=self.bell)
         self.chores = Chores(self.db, self.queue)
@@ -103,11 +103,11 @@ class World:
         while seconds > 0:
             step = min(10.0, seconds)
             self.advance(step)
-            self.run(lambda tx: beat_store.beat(tx, lease_ms=self.terms.lease_ms))
+            self.run(lambda tx: grace_store.beat(tx, lease_ms=self.terms.lease_ms))
             seconds -= step
 
     def live(self, seconds: float) -> dict[str, State]:
-        """Let time pass with the chores running; answers the jobs the sweep moved."""
+        """Let time pass with the chores running; returns the jobs the sweep moved."""
         moved: dict[str, State] = {}
         while seconds > 0:
             step = min(10.0, seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -73,8 +73,8 @@ class UntilDrained:
             self._worker.stop()
         return taken
 
-    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
-        answers = self._coordinator.complete(completions)
+    def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
+        answers = self._coordinator.complete_all(completions)
         self._tally.add(len(answers))
         return answers
 

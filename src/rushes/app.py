@@ -12,20 +12,20 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rushes import chores, config, errors, ids, insight, protocol, wakeup
+from rushes import chores, config, errors, ids, protocol, queue_report, wakeup
 from rushes import clock as clocks
 from rushes.db import dialects, schema
 from rushes.db.database import Database, Tx
 from rushes.dispatch import Dispatch, Local
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import Worker as FleetWorker
+from rushes.fleet.worker import FleetWorker
 from rushes.jobs import read_store, store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.policy import Policy
-from rushes.jobs.queue import Enqueued, Queue, Terms
-from rushes.jobs.read_store import Filter
-from rushes.media import storage
-from rushes.media.storage import Storage
+from rushes.jobs.queue import Enqueued, Queue, QueueTerms
+from rushes.jobs.read_store import JobFilter
+from rushes.storage import storage
+from rushes.storage.storage import Storage
 from rushes.threads import Supervised
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
@@ -71,7 +71,12 @@ class Rushes:
             raise
         self.bell = _bell(self.db)
         self.queue = Queue(terms(self.settings), bell=self.bell, kinds=self._known_kinds)
-        self.dispatch = Dispatch(self.db, self.queue, lambda: self.storage)
+        self.dispatch = Dispatch(
+            self.db,
+            self.queue,
+            lambda: self.storage,
+            heartbeat_seconds=self.settings.heartbeat_interval,
+        )
         self.chores = chores.Chores(
             self.db,
             self.queue,
@@ -194,7 +199,7 @@ class Rushes:
 
     def jobs(self, *, before: str | None = None, limit: int = 50, **wanted: Any) -> list[Job]:
         with self.db.read() as tx:
-            return read_store.list_jobs(tx, Filter(**wanted), before=before, limit=limit)
+            return read_store.list_jobs(tx, JobFilter(**wanted), before=before, limit=limit)
 
     def executions(self, job_id: str) -> list[dict[str, Any]]:
         with self.db.read() as tx:
@@ -225,7 +230,7 @@ class Rushes:
         offline_ms = int(self.settings.offline_threshold * 1000)
         with self.db.read() as tx:
             job = _found(store.get(tx, job_id), job_id)
-            return insight.why(tx, job, self.queue.terms, offline_after_ms=offline_ms)
+            return queue_report.why(tx, job, self.queue.terms, offline_after_ms=offline_ms)
 
     def workers(self) -> list[FleetWorker]:
         with self.db.read() as tx:
@@ -257,8 +262,8 @@ def open(settings: config.Settings) -> Rushes:
     return Rushes(settings=settings, migrate=False)
 
 
-def terms(settings: config.Settings) -> Terms:
-    return Terms(
+def terms(settings: config.Settings) -> QueueTerms:
+    return QueueTerms(
         lease_ms=int(settings.claim_duration * 1000),
         heartbeat_ms=int(settings.heartbeat_interval * 1000),
         attempt_timeout_ms=int(settings.attempt_timeout * 1000),
@@ -270,8 +275,8 @@ def terms(settings: config.Settings) -> Terms:
 
 def _bell(db: Database) -> wakeup.Wakeup:
     if db.dialect.name == "sqlite":
-        return wakeup.Local()
-    return wakeup.Postgres(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
+        return wakeup.InProcessWakeup()
+    return wakeup.PostgresWakeup(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
 
 
 def _new(kind: str, args: Mapping[str, Any] | None, options: Mapping[str, Any]) -> NewJob:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from rushes import errors, events
 from rushes.db.database import Database, Tx
-from rushes.jobs import beat_store
+from rushes.jobs import grace_store
 from rushes.jobs.job import State
 from rushes.jobs.queue import SWEEP_PAGE, Queue
 
@@ -45,7 +45,7 @@ class Chores:
         self.done_at = time.monotonic()
 
     def tick(self) -> dict[str, State]:
-        """All chores once; answers the jobs the sweep moved and where they went."""
+        """All chores once; returns the jobs the sweep moved and where they went."""
         moved = self._sweep()
         self._db.run(self._queue.heal)
         self.number_events()
@@ -106,5 +106,5 @@ class Chores:
 
     def _beat(self, tx: Tx) -> bool:
         lease_ms = self._queue.terms.lease_ms
-        beat_store.shorten_leases(tx, lease_ms=lease_ms)
-        return beat_store.beat(tx, lease_ms=lease_ms)
+        grace_store.shorten_leases(tx, lease_ms=lease_ms)
+        return grace_store.beat(tx, lease_ms=lease_ms)

@@ -31,14 +31,14 @@ TEST_PREFIX = "RUSHES_TEST_"
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SettingOrigin:
     """`source` is the variable or the file that said it; empty for a default."""
 
     kind: Literal["default", "environment", "file"]
     source: str = ""
 
 
-DEFAULT = Origin("default")
+DEFAULT = SettingOrigin("default")
 
 
 def load(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
@@ -48,9 +48,9 @@ def load(environ: Mapping[str, str] | None = None, directory: Path | None = None
 
 def load_with_origins(
     environ: Mapping[str, str] | None = None, directory: Path | None = None
-) -> tuple[Settings, dict[str, Origin]]:
+) -> tuple[Settings, dict[str, SettingOrigin]]:
     """The settings, and where each came from. Raises one BadSetting that names every problem."""
-    given = _Given()
+    given = _PartialSettings()
     directory = directory or Path.cwd()
     environ = os.environ if environ is None else environ
     _read_file(given, environ, directory)
@@ -64,15 +64,15 @@ def load_with_origins(
 
 
 @dataclass(slots=True)
-class _Given:
+class _PartialSettings:
     """What was read so far. A later source overwrites an earlier one; problems add up."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, SettingOrigin] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     wrong: set[str] = field(default_factory=set)
 
-    def take(self, name: str, value: Any, origin: Origin, label: str) -> None:
+    def take(self, name: str, value: Any, origin: SettingOrigin, label: str) -> None:
         try:
             self.values[name] = FIELDS[name].convert(value)
             self.origins[name] = origin
@@ -88,7 +88,7 @@ class _Given:
         self.problems.append(f"{label}: there is no such setting{hint}")
 
 
-def _read_file(given: _Given, environ: Mapping[str, str], directory: Path) -> None:
+def _read_file(given: _PartialSettings, environ: Mapping[str, str], directory: Path) -> None:
     named = environ.get(CONFIG)
     path = directory / (named or DEFAULT_FILE)
     label = named or DEFAULT_FILE
@@ -107,10 +107,10 @@ def _read_file(given: _Given, environ: Mapping[str, str], directory: Path) -> No
         if name not in FIELDS:
             given.refuse_unknown(name, f"{name} in {label}", {each: each for each in FIELDS})
         elif value != "":
-            given.take(name, value, Origin("file", label), f"{name} in {label}")
+            given.take(name, value, SettingOrigin("file", label), f"{name} in {label}")
 
 
-def _read_environment(given: _Given, environ: Mapping[str, str]) -> None:
+def _read_environment(given: _PartialSettings, environ: Mapping[str, str]) -> None:
     variables = {variable(name): name for name in FIELDS}
     files = {f"{variable(name)}_FILE": name for name, each in FIELDS.items() if each.secret}
     for label in sorted(environ):
@@ -119,7 +119,7 @@ def _read_environment(given: _Given, environ: Mapping[str, str]) -> None:
             continue
         if label in variables:
             if value:
-                given.take(variables[label], value, Origin("environment", label), label)
+                given.take(variables[label], value, SettingOrigin("environment", label), label)
         elif label in files:
             if value:
                 _read_secret(given, files[label], label, environ)
@@ -128,7 +128,9 @@ def _read_environment(given: _Given, environ: Mapping[str, str]) -> None:
             given.refuse_unknown(label, label, known)
 
 
-def _read_secret(given: _Given, name: str, label: str, environ: Mapping[str, str]) -> None:
+def _read_secret(
+    given: _PartialSettings, name: str, label: str, environ: Mapping[str, str]
+) -> None:
     if environ.get(variable(name)):
         given.problems.append(f"{label}: {variable(name)} is set, too; keep one of them")
         return
@@ -139,10 +141,10 @@ def _read_secret(given: _Given, name: str, label: str, environ: Mapping[str, str
     except ValueError:
         given.problems.append(f"{label}: {environ[label]} is not text")
     else:
-        given.take(name, value, Origin("environment", label), label)
+        given.take(name, value, SettingOrigin("environment", label), label)
 
 
-def _check_together(given: _Given) -> None:
+def _check_together(given: _PartialSettings) -> None:
     """Each rule needs two good values; a bad one was reported already."""
     claim = given.values.get("claim_duration", FIELDS["claim_duration"].default)
     rules = {

@@ -1,7 +1,7 @@
 """Where workers meet queue and library: claims go out, reports and artifacts come in.
 
-`Dispatch` serves every worker; `Local` is one in-process worker's side of `protocol.Coordinator`,
-and the HTTP routes are the other transport of the same `Dispatch`.
+`Dispatch` serves every worker; `WorkerCalls` is what one of them may say, the end of both
+transports: `Local` for those in this process, and the HTTP routes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rushes import errors, kinds, protocol, sanitize, wakeup
+from rushes import errors, kinds, sanitize, wakeup
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
@@ -26,8 +26,10 @@ from rushes.jobs.job import ErrorClass, Priority, State
 from rushes.jobs.queue import Claimant, Queue
 from rushes.kinds import Grant
 from rushes.media import library, pipeline
+from rushes.media import store as media_store
 from rushes.media.files import Files, sha256_of
-from rushes.media.storage import Storage
+from rushes.playback import growing
+from rushes.playback import store as playback_store
 from rushes.protocol import (
     PASSAGE_LIMIT_BYTES,
     PASSAGES_LIMIT,
@@ -36,13 +38,22 @@ from rushes.protocol import (
     Beat,
     Claim,
     Completion,
+    Coordinator,
+    Hello,
     Part,
     Progress,
+    Pulse,
+    Rendition,
+    Renewed,
     Source,
+    Terms,
 )
+from rushes.renditions import cleaned, encode, planned
+from rushes.storage.storage import Storage
 from rushes.transcripts import archive, passages
 from rushes.transcripts import transcript as transcripts
 from rushes.transcripts.archive import Prepared
+from rushes.verbs import Verb
 
 # How often a divided job tells how far its parts are.
 FOLLOW_SECONDS = 1.0
@@ -57,15 +68,26 @@ class Dispatch(Files):
     """What a worker says is made fit to be shown here, whichever transport it came by."""
 
     def __init__(
-        self, db: Database, queue: Queue, open_storage: Callable[[], Storage] | None = None
+        self,
+        db: Database,
+        queue: Queue,
+        open_storage: Callable[[], Storage] | None = None,
+        *,
+        heartbeat_seconds: float = 15.0,
     ) -> None:
+        """`heartbeat_seconds`: how far apart those of workers elsewhere are to be."""
         super().__init__(db, open_storage)
         self._queue = queue
+        self.heartbeat_seconds = heartbeat_seconds
         self._followed_at: dict[str, float] = {}
         self._one_by_one = threading.Lock()
         queue.on_parts = self._follow
 
-    def hello(self, worker_id: str, hello: protocol.Hello) -> None:
+    @property
+    def lease_seconds(self) -> float:
+        return self._queue.terms.lease_ms / 1000
+
+    def hello(self, worker_id: str, hello: Hello) -> None:
         """A process that starts tells that the one before it is gone: what that held is freed."""
         boot_id = hello.boot_id
         while boot_id and self._db.run(
@@ -99,25 +121,56 @@ class Dispatch(Files):
         return self._db.run_step(lambda tx: self._queue.claim_again(tx, worker_id, request_id))
 
     def heartbeat(
-        self, worker_id: str, claims: Sequence[Claim], roll: protocol.Roll | None = None
-    ) -> protocol.Pulse:
-        if roll is not None and roll.answered:
-            held = [*claims, *roll.stalled]
-            self._db.run(lambda tx: self._queue.free_unheard_of(tx, worker_id, roll.answered, held))
+        self,
+        worker_id: str,
+        claims: Sequence[Claim],
+        stalled: Sequence[Claim] = (),
+        answered: Sequence[str] = (),
+    ) -> Pulse:
+        if answered:
+            held = [*claims, *stalled]
+            self._db.run(lambda tx: self._queue.free_unheard_of(tx, worker_id, answered, held))
 
         def beat(tx: Tx) -> tuple[Mapping[str, Beat], AdminState]:
             state = fleet.seen(tx, worker_id)
             return (self._queue.heartbeat(tx, claims) if claims else {}), state
 
         beats, state = self._db.run_step(beat)
-        return protocol.Pulse(beats, drain=state is not AdminState.ENABLED)
+        return Pulse(beats, state is not AdminState.ENABLED, self.lease_seconds)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
         said = [_shown_progress(report) for report in reports]
         return self._db.run_step(lambda tx: self._queue.progress(tx, said))
 
+    def declare(self, claim: Claim, renditions: Sequence[Rendition]) -> int:
+        with self._db.read() as tx:
+            job = jobs.held(tx, claim)
+        if job is None:
+            raise errors.ClaimLost("the claim is not held any more")
+        if job["division"] is not None:
+            # Of its whole it can say nothing new.
+            return 0
+        listed = cleaned(planned(renditions))
+        declared = encode(listed)
+
+        def keep(tx: Tx) -> None:
+            job = jobs.lock_if_held(tx, claim)
+            if job is None:
+                raise errors.ClaimLost("the claim is not held any more")
+            if job["media_id"] is not None and kinds.output_of(job["kind"]) == kinds.WATCH:
+                version_id = library.start_version(tx, claim, job["media_id"])
+                if media_store.declare(tx, version_id, declared):
+                    playback_store.note_watchable(tx, version_id)
+
+        self._db.run(keep)
+        return len(listed)
+
+    def _recorded(self, tx: Tx, version_id: str, name: str) -> None:
+        if growing.is_first(name):
+            playback_store.note_watchable(tx, version_id)
+
     def complete_plain(self, completions: Sequence[Completion]) -> set[str]:
-        """Those without files, together; answers the ids that are now completed."""
+        """Those without files, together; returns the ids that are now completed."""
         results = [(each.claim, each.result) for each in completions]
         return self._db.run_step(lambda tx: self._queue.complete_many(tx, results))
 
@@ -157,7 +210,7 @@ class Dispatch(Files):
     def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> State:
         return self._db.run(lambda tx: self._queue.divide(tx, claim, parts, checkpoint))
 
-    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+    def put_passage(self, claim: Claim, number: int, content: Any) -> int:
         if not 0 <= number < PASSAGES_LIMIT:
             raise errors.BadField("number", f"must be between 0 and {PASSAGES_LIMIT - 1}")
         if len(job_data.encode(content)) > PASSAGE_LIMIT_BYTES:
@@ -166,6 +219,7 @@ class Dispatch(Files):
         told = passages.told(number, content)
         if not self._db.run(lambda tx: passage_store.put(tx, claim, number, content, told)):
             raise errors.ClaimLost("the claim is not held any more")
+        return number
 
     def passages(self, claim: Claim) -> list[Any]:
         with self._db.read() as tx:
@@ -183,15 +237,11 @@ class Dispatch(Files):
             return None
         return {**transcripts.encode(kept.transcript), "speakers": dict(kept.names)}
 
-    def log(self, worker_id: str, claim: Claim, lines: Sequence[str]) -> None:
+    def log(self, worker_id: str, claim: Claim, lines: Sequence[str]) -> int:
         newest = lines[-LOG_LINES:]
         if not self._db.run(lambda tx: log_store.append(tx, claim, worker_id, newest)):
             raise errors.ClaimLost("the claim is not held any more")
-
-    def check_owner(self, worker_id: str, claim: Claim, grant: Grant) -> None:
-        """Another worker's claim, or one that the key is not for, is as good as none."""
-        if not self.owned(worker_id, [claim], grant):
-            raise errors.ClaimLost("the claim is not held any more")
+        return len(lines)
 
     def owned(self, worker_id: str, claims: Iterable[Claim], grant: Grant) -> list[Claim]:
         with self._db.read() as tx:
@@ -212,7 +262,7 @@ class Dispatch(Files):
         self._followed_at = recent | dict.fromkeys(due, now)
 
 
-def _shown_hello(hello: protocol.Hello) -> protocol.Hello:
+def _shown_hello(hello: Hello) -> Hello:
     words = [sanitize.line(each, CAPABILITY_LENGTH) for each in hello.capabilities]
     capabilities = dict.fromkeys(word for word in words if word)
     return replace(
@@ -243,7 +293,90 @@ def _fitting(members: dict[str, Any], limit_bytes: int) -> dict[str, Any]:
     return kept
 
 
-class Local:
+class WorkerCalls(Coordinator):
+    """What one worker may say. Without a `grant` it is one of the server's own, and is believed;
+    another's claim, or one that the key is not for, is as good as none."""
+
+    def __init__(
+        self, dispatch: Dispatch, worker_id: str, worker_name: str, grant: Grant | None
+    ) -> None:
+        self._dispatch = dispatch
+        self._id = worker_id
+        self._name = worker_name
+        self._grant = grant
+
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        claims = [found for value in arguments.values() if (found := _claim_of(value))]
+        if not claims:
+            # Without one nobody could say whose it is: such a verb is written here.
+            raise NotImplementedError(verb.name)
+        for each in claims:
+            self.check(each)
+        return getattr(self._dispatch, verb.name)(**arguments)
+
+    def check(self, claim: Claim) -> None:
+        """Raises ClaimLost for what is not this worker's."""
+        if self._grant is not None and not self._dispatch.owned(self._id, [claim], self._grant):
+            raise errors.ClaimLost("the claim is not held any more")
+
+    def hello(self, hello: Hello) -> Terms | None:
+        said = hello
+        if self._grant is not None:
+            kinds.check_remote(hello.kinds)
+            said = replace(hello, kinds=[kind for kind in hello.kinds if self._grant.covers(kind)])
+            self._grant.check([] if said.kinds else hello.kinds)
+        self._dispatch.hello(self._id, said)
+        return Terms(
+            worker_id=self._id,
+            name=self._name,
+            kinds=said.kinds,
+            heartbeat_seconds=self._dispatch.heartbeat_seconds,
+            lease_seconds=self._dispatch.lease_seconds,
+        )
+
+    def heartbeat(
+        self,
+        claims: Sequence[Claim] = (),
+        stalled: Sequence[Claim] = (),
+        answered: Sequence[str] = (),
+    ) -> Pulse:
+        mine = claims
+        if self._grant is not None:
+            mine = self._dispatch.owned(self._id, claims, self._grant)
+        pulse = self._dispatch.heartbeat(self._id, mine, stalled, answered)
+        beats = {each.claim_id: pulse.claims.get(each.claim_id, Beat(False)) for each in claims}
+        return replace(pulse, claims=beats)
+
+    def progress(self, report: Progress) -> Renewed:
+        self.check(report.claim)
+        beat = self._dispatch.progress([report])[report.claim.claim_id]
+        if not beat.held:
+            raise errors.ClaimLost("the claim is not held any more")
+        return Renewed(True, beat.cancel, self._dispatch.lease_seconds)
+
+    def complete(self, completion: Completion) -> str:
+        self.check(completion.claim)
+        if self._grant is not None:
+            completion = replace(completion, result=sanitize.tree(completion.result))
+        return self._dispatch.complete(completion)
+
+    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
+        self.check(claim)
+        if self._grant is not None:
+            self._grant.check({each.kind for each in parts})
+        return self._dispatch.divide(claim, parts, checkpoint)
+
+    def log(self, claim: Claim, lines: Sequence[str]) -> int:
+        self.check(claim)
+        return self._dispatch.log(self._id, claim, lines)
+
+
+def _claim_of(value: Any) -> Claim | None:
+    found = value if isinstance(value, Claim) else getattr(value, "claim", None)
+    return found if isinstance(found, Claim) else None
+
+
+class Local(WorkerCalls):
     """The in-process transport of one worker."""
 
     def __init__(
@@ -261,7 +394,7 @@ class Local:
     ) -> None:
         """`stands_aside`: asked before each claim whether the jobs are better left to others. For
         the rest see `Claimant`."""
-        self._dispatch = dispatch
+        super().__init__(dispatch, worker_id, worker_name, None)
         self._db = db
         self._bell = bell
         self._poll_seconds = poll_seconds
@@ -276,7 +409,8 @@ class Local:
         self._interrupted = False
         self._asked: str | None = None
 
-    def hello(self, hello: protocol.Hello) -> None:
+    def hello(self, hello: Hello) -> None:
+        """On the terms that the worker was started with."""
         self._me = replace(
             self._me,
             kinds=tuple(hello.kinds),
@@ -284,10 +418,14 @@ class Local:
             boot_id=hello.boot_id,
         )
         self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name))
-        self._dispatch.hello(self._me.id, hello)
+        super().hello(hello)
 
     def claim(
-        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        self,
+        limit: int = 1,
+        wait_seconds: float = 0,
+        request_id: str | None = None,
+        boot_id: str | None = None,
     ) -> list[Assignment]:
         until = time.monotonic() + wait_seconds
         # In this process only the database can lose an answer; then the loop asks once more.
@@ -305,33 +443,13 @@ class Local:
             # Jittered, so that workers that started together do not poll together.
             self._bell.wait(mark, min(left, self._poll_seconds * random.uniform(0.75, 1.25)))
 
-    def heartbeat(
-        self, claims: Sequence[Claim], roll: protocol.Roll | None = None
-    ) -> protocol.Pulse:
-        return self._dispatch.heartbeat(self._me.id, claims, roll)
-
-    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
-        return self._dispatch.progress(reports)
-
-    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
-        # Those that others follow are completed one by one, with what follows.
+    def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
+        """Those without files together. Those that others follow one by one, with what follows."""
         is_led = kinds.ones_own_are_followed()
         plain = [each for each in completions if each.manifest is None and not is_led]
         done = self._dispatch.complete_plain(plain) if plain else set()
-        answers = dict.fromkeys(done, str(State.COMPLETED))
-        for each in completions:
-            if each.claim.job_id not in done:
-                answers[each.claim.job_id] = self._complete_one(each)
-        return answers
-
-    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
-        return self._dispatch.fail(claim, error_class, code, message)
-
-    def release(self, claim: Claim) -> str:
-        return self._dispatch.release(claim)
-
-    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
-        return self._dispatch.divide(claim, parts, checkpoint)
+        left = [each for each in completions if each.claim.job_id not in done]
+        return dict.fromkeys(done, str(State.COMPLETED)) | super().complete_all(left)
 
     def source(self, claim: Claim, media_id: str | None = None) -> Source:
         return self._dispatch.source(claim, media_id)[1]
@@ -340,38 +458,11 @@ class Local:
         key, _ = self._dispatch.source(claim, media_id)
         return self._dispatch.storage.read(key, start)
 
-    def transcript(self, claim: Claim) -> dict[str, Any] | None:
-        return self._dispatch.transcript(claim)
-
-    def artifacts(self, claim: Claim) -> Sequence[Artifact]:
-        return self._dispatch.artifacts(claim)
-
     def put_artifact(
         self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
     ) -> Artifact:
         return self._dispatch.put_artifact(claim, name, content, sha256_of(content), seconds)
 
-    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
-        return self._dispatch.adopt(claim, names)
-
-    def discard(self, claim: Claim, names: Sequence[str]) -> None:
-        self._dispatch.discard(claim, names)
-
-    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
-        self._dispatch.put_passage(claim, number, content)
-
-    def passages(self, claim: Claim) -> Sequence[Any]:
-        return self._dispatch.passages(claim)
-
-    def log(self, claim: Claim, lines: Sequence[str]) -> None:
-        self._dispatch.log(self._me.id, claim, lines)
-
     def interrupt(self) -> None:
         self._interrupted = True
         self._bell.ring()
-
-    def _complete_one(self, completion: Completion) -> str:
-        try:
-            return self._dispatch.complete(completion)
-        except errors.Conflict as error:
-            return error.code

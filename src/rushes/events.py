@@ -16,6 +16,13 @@ BATCH = 10_000
 _RENAMED = [
     f"WHEN '{each.name}' THEN '{each.events}'" for each in kinds.TABLE.values() if each.events
 ]
+ENDED = "'completed','failed','canceled'"
+# How many jobs have waited and run, and for how long, in the order of the columns of job_counts.
+JOB_TIMES = """count(started_at - queued_at),
+    CAST(coalesce(sum(started_at - queued_at), 0) AS bigint), count(completed_at - started_at),
+    CAST(coalesce(sum(completed_at - started_at), 0) AS bigint)"""
+# Two, because each has an index of its own.
+UNCOUNTED = ("pos IS NULL", "pos > (SELECT counted_pos FROM event_head)")
 FAMILY = f"CASE kind {' '.join(_RENAMED)} ELSE kind END"
 
 
@@ -43,10 +50,10 @@ def append(tx: Tx, type: str, **facts: Any) -> None:
 
 
 def assign_positions(tx: Tx) -> int:
-    """Number what has committed since; answers how many. Any replica may run it at any time."""
+    """Number what has committed since; returns how many. Any replica may run it at any time."""
     # The lock comes first, in a statement of its own: on PostgreSQL a statement that waited for
     # it would still see the table as it was before the wait, and number rows twice.
-    before = tx.one("UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos")
+    before = tx.one("UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos, counted_pos")
     tx.all(
         """
         UPDATE events SET pos = fresh.pos
@@ -61,7 +68,33 @@ def assign_positions(tx: Tx) -> int:
         " coalesce((SELECT max(pos) FROM events WHERE pos IS NOT NULL), pos)"
         " WHERE id = 1 RETURNING pos"
     )
-    return int(after["pos"] - before["pos"]) if before and after else 0
+    if before is None or after is None:
+        return 0
+    if after["pos"] > before["counted_pos"]:
+        _count_ended(tx, before["counted_pos"], after["pos"])
+    return int(after["pos"] - before["pos"])
+
+
+def _count_ended(tx: Tx, after: int, until: int) -> None:
+    """Count the jobs whose end is told at these positions, in the transaction that gives them: each
+    is counted once, and whoever wants to know adds those whose end is `UNCOUNTED`."""
+    tx.all(
+        f"""
+        INSERT INTO job_counts (kind, user_id, state, count, waited, wait_ms, ran, run_ms)
+        SELECT kind, user_id, state, count(*), {JOB_TIMES}
+        FROM (SELECT jobs.* FROM events JOIN jobs ON jobs.id = events.job_id
+              WHERE events.pos > :after AND events.pos <= :until
+              AND events.state IN ({ENDED})) AS ended
+        GROUP BY kind, user_id, state
+        ON CONFLICT (kind, user_id, state) DO UPDATE SET
+            count = job_counts.count + excluded.count,
+            waited = job_counts.waited + excluded.waited,
+            wait_ms = job_counts.wait_ms + excluded.wait_ms,
+            ran = job_counts.ran + excluded.ran, run_ms = job_counts.run_ms + excluded.run_ms""",
+        after=after,
+        until=until,
+    )
+    tx.all("UPDATE event_head SET counted_pos = :until WHERE id = 1", until=until)
 
 
 def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]]:
@@ -72,9 +105,9 @@ def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]
     )
 
 
-def read_span(tx: Tx, after: int, until: int, **of: str | None) -> list[dict[str, Any]] | None:
+def read_range(tx: Tx, after: int, until: int, **of: str | None) -> list[dict[str, Any]] | None:
     """The rows behind position `after` up to `until`, of a `user_id`, `media_id` or `job_id` if
-    given; None when some of that span are forgotten already."""
+    given; None when some of that range are forgotten already."""
     given = {name: value for name, value in of.items() if value is not None}
     guards = "".join(f" AND {name} = :{name}" for name in given)
     rows = tx.all(

@@ -14,6 +14,8 @@ from rushes import errors
 
 # What people watch, and what is said in it.
 WATCH, TRANSCRIPT = "watch", "transcript"
+# Families of events that are not a kind's.
+OTHER_FAMILIES = frozenset({"alert", "media", "queue", "transcription", "worker"})
 NAME = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
 
 
@@ -24,11 +26,12 @@ class Kind:
     `housekeeping`: nobody waits for it. `remote`: workers outside the server may run it.
     `by_people`: may be started on a media by whoever it belongs to, with any arguments. `events`:
     the family that its jobs' events are told in, if that is not its name. `parts`: what it may be
-    divided into."""
+    divided into. `shared`: its files are also shown to whoever has a share link of the media."""
 
     name: str
     label: str = ""
     output: str | None = None
+    shared: bool = False
     follows: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     housekeeping: bool = False
@@ -73,6 +76,11 @@ def declare(kinds: Iterable[Kind]) -> None:
             raise errors.BadSetting(f"the kind {kind.name!r} cannot make {kind.output!r}")
         if not kind.remote or kind.housekeeping:
             raise errors.BadSetting(f"the kind {kind.name!r} cannot be the server's own")
+        if kind.events or kind.name in OTHER_FAMILIES:
+            # Whichever server writes an event must call it the same, also one without this kind.
+            raise errors.BadSetting(
+                f"events of the kind {kind.name!r} must begin with its own name"
+            )
         _declared[kind.name] = kind
 
 
@@ -107,6 +115,11 @@ def ones_own_are_followed() -> bool:
 
 def is_remote(name: str) -> bool:
     return get(name).remote
+
+
+def servers_own() -> set[str]:
+    """What the server's own workers have to run, because nobody else may."""
+    return {each.name for each in TABLE.values() if not each.remote}
 
 
 def may_divide_into(whole: str, part: str) -> bool:

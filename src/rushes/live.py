@@ -36,7 +36,7 @@ HANDOVER_SECONDS = 1.0
 PAGE = 500
 BUFFER = 1_000
 # Positions read from the database at once, for one client that is behind.
-SPAN = 2_000
+READ_POSITIONS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ Messages = dict[int | str, Message]
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class EventFilter:
     """Whose events, and which. `user_id` None is an admin: all of them. A type may be a whole
     family, `transcode.*`."""
 
@@ -94,7 +94,7 @@ class Subscription:
     (`_stored`). What the relay hands over after that waits in the buffer.
     """
 
-    def __init__(self, relay: Relay, hub: _Hub, since: int | None, want: Filter) -> None:
+    def __init__(self, relay: Relay, hub: _Hub, since: int | None, want: EventFilter) -> None:
         self.want = want
         # Everything up to here has been taken.
         self.position = since or 0
@@ -135,11 +135,6 @@ class Subscription:
                 await self._wait(timeout_seconds)
                 has_waited = True
 
-    @property
-    def backlog(self) -> int:
-        """How many messages wait in memory; what is beyond them waits in the database."""
-        return len(self._buffer)
-
     def close(self) -> None:
         self.end()
         if not self._left:
@@ -175,7 +170,7 @@ class Subscription:
             self._wake()
 
     async def _read_on(self) -> list[Message]:
-        until = min(self.position + SPAN, self._stored or 0)
+        until = min(self.position + READ_POSITIONS, self._stored or 0)
         page = await asyncio.to_thread(self._relay.read, self.position, until, self.want)
         if page is None:
             self.position = self._stored or 0
@@ -211,7 +206,7 @@ class Batch:
             if message.user_id is not None:
                 self._of_user.setdefault(message.user_id, {})[key] = message
 
-    def of(self, want: Filter) -> Messages:
+    def of(self, want: EventFilter) -> Messages:
         mine = self._all if want.user_id is None else self._of_user.get(want.user_id, {})
         if want.is_narrow:
             return {key: message for key, message in mine.items() if want.matches(message)}
@@ -263,7 +258,7 @@ class Relay:
         self._position: int | None = None
         db.on_commit.append(self._ring)
 
-    def subscribe(self, since: int | None, want: Filter) -> Subscription:
+    def subscribe(self, since: int | None, want: EventFilter) -> Subscription:
         """In an event loop. `since` is the client's last position: it gets all that follows it;
         None: what happens from now on. Close it."""
         loop = asyncio.get_running_loop()
@@ -313,11 +308,11 @@ class Relay:
                 self._hubs.pop(hub.loop, None)
         self._bell.set()
 
-    def read(self, after: int, until: int, want: Filter) -> list[Message] | None:
+    def read(self, after: int, until: int, want: EventFilter) -> list[Message] | None:
         """From the database; None when some of it is forgotten."""
         of = {"user_id": want.user_id, "media_id": want.media_id, "job_id": want.job_id}
         with self._db.read() as tx:
-            rows = events.read_span(tx, after, until, **of)
+            rows = events.read_range(tx, after, until, **of)
         if rows is None:
             return None
         messages = (message_of(row) for row in rows)
@@ -363,7 +358,7 @@ class Relay:
         return head
 
     def _follow(self, head: int) -> int:
-        """Hand over everything up to `head`; answers where that is."""
+        """Hand over everything up to `head`; returns where that is."""
         if self._position is None:
             self._position = head
         elif self._position > head:
@@ -371,7 +366,7 @@ class Relay:
         while self._position < head and not self._closed.is_set():
             until = min(self._position + PAGE, head)
             with self._db.read() as tx:
-                rows = events.read_span(tx, self._position, until)
+                rows = events.read_range(tx, self._position, until)
             if rows is None:
                 self._start_over(head)
                 break

@@ -1,32 +1,71 @@
 """What a worker and the server say to each other. Plain data; no database, no HTTP.
 
-`Coordinator` is implemented by `dispatch` (in the same process) and by the HTTP client of a
-remote worker. Three answers exist: done, `ClaimLost` (stop, never repeat), `Unavailable` (repeat).
+`Coordinator` is the table of verbs: transports, routes and the reference in the documentation are
+made of its methods. Three answers exist: done, `ClaimLost` (stop, never repeat), `Unavailable`
+(repeat). Run with the name of a guide, it writes the reference there.
 """
+
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from rushes import errors, kinds, verbs
+from rushes.verbs import Verb, verb
 
 VERSION = 1
 ADOPT_LIMIT = 500
 PARTS_LIMIT = 2_000
 PASSAGES_LIMIT = 100_000
 PASSAGE_LIMIT_BYTES = 512 * 1024
+LONGEST_WAIT_SECONDS = 60.0
+
+Id = Annotated[str, Meta(max_length=100, pattern=r"^[a-z]+_[A-Za-z0-9_]+$")]
+RandomId = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.:-]+$")]
+KindName = Annotated[str, Meta(pattern=f"^{kinds.NAME.pattern}$")]
+FileName = Annotated[str, Meta(max_length=300)]
+FileNames = Annotated[Sequence[FileName], Meta(max_length=ADOPT_LIMIT)]
+Needs = Annotated[Sequence[Annotated[str, Meta(max_length=64)]], Meta(max_length=256)]
+SHA256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+MD5 = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+ErrorClass = Annotated[str, Meta(pattern="^(permanent|transient|resource)$")]
+RENDITION_STATUSES = ("pending", "in_progress", "completed", "failed", "skipped")
+RenditionName = Annotated[str, Meta(pattern="^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
+# What fits into a number of JavaScript, and more than any recording has.
+Amount = Annotated[int, Meta(ge=0, le=2**53)]
+Measure = Annotated[float, Meta(ge=0, le=1e6)]
+PlaySeconds = Annotated[float, Meta(ge=0, le=1e6, description="How long a segment plays.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
     """What a worker can do; said each time it starts."""
 
-    kinds: Sequence[str]
+    kinds: Annotated[Sequence[KindName], Meta(max_length=256)]
     capabilities: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    # Of this process: what another process of the same worker held is freed.
-    boot_id: str | None = None
+    boot_id: Annotated[
+        RandomId | None,
+        Meta(description="Fresh for each process. What another one of this worker held is freed."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which a worker works. `kinds`: of those it has named, the ones its key is for."""
+
+    worker_id: str
+    name: str
+    kinds: Sequence[str]
+    heartbeat_seconds: float
+    lease_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +93,8 @@ class Assignment:
 class Claim:
     """Which job, and the proof of holding it."""
 
-    job_id: str
-    claim_id: str
+    job_id: Id
+    claim_id: Id
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +106,51 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
-    """What makes a heartbeat tell of all that a worker holds. `answered`: the claim requests whose
-    answers it has got since the last such heartbeat; of theirs, what is neither renewed nor
-    `stalled` is not in its hands. `stalled`: held, but not to be renewed."""
-
-    answered: Sequence[str] = ()
-    stalled: Sequence[Claim] = ()
+class Renewed(Beat):
+    lease_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """The answer to a heartbeat, by claim id. `drain`: finish what you hold, claim nothing new."""
 
-    beats: Mapping[str, Beat]
+    claims: Mapping[str, Beat]
     drain: bool
+    lease_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendition:
+    """One rung of the ladder, or one sound, of the version that a job makes. `status` is pending,
+    in_progress, completed, failed or skipped; `target_seconds` how long a segment may be at most,
+    `group` and `track` which of several sounds with the same bits it is."""
+
+    name: RenditionName
+    kind: Literal["video", "audio"]
+    status: Annotated[str, Meta(pattern=f"^({'|'.join(RENDITION_STATUSES)})$")] = "pending"
+    segments_total: Amount | None = None
+    segments_completed: Amount = 0
+    target_seconds: Measure | None = None
+    codecs: str | None = None
+    bandwidth: Amount | None = None
+    average_bandwidth: Amount | None = None
+    width: Amount | None = None
+    height: Amount | None = None
+    frame_rate: Measure | None = None
+    range: str | None = None
+    encoder: str | None = None
+    channels: Amount | None = None
+    language: str | None = None
+    title: str | None = None
+    default: bool | None = None
+    group: str | None = None
+    track: Amount | None = None
+
+    @property
+    def progress(self) -> float:
+        if self.status == "completed" or not self.segments_total:
+            return float(self.status == "completed")
+        return round(min(1.0, self.segments_completed / self.segments_total), 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +158,12 @@ class Progress:
     """What a worker says of a job it holds. `checkpoint` replaces the one before."""
 
     claim: Claim
-    progress: float = 0.0
+    progress: Annotated[float, Meta(ge=0, le=1)] = 0.0
     stage: str | None = None
     checkpoint: Any = None
     engine_id: str | None = None
-    # For people: `renditions` (a list), `speed` (× real time), `eta_seconds`.
+    # For people: `renditions` and `audio` (see `renditions.told`), `speed` (× real time),
+    # `eta_seconds`, `text`, `warnings`.
     detail: Mapping[str, Any] | None = None
 
 
@@ -106,8 +176,17 @@ class Artifact:
     size_bytes: int
     sha256: str
     content_type: str
-    seconds: float | None = None
+    seconds: PlaySeconds | None = None
     claimed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Presigned:
+    """Where to PUT a file past the server, and what to name when it is there. None: the storage
+    cannot do that."""
+
+    url: str | None = None
+    ticket: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +203,9 @@ class Source:
 class Part:
     """A job that does a share of a divided job's work."""
 
-    kind: str
+    kind: Annotated[str, Meta(max_length=64)]
     args: Mapping[str, Any] = field(default_factory=dict)
-    needs: Sequence[str] = ()
+    needs: Needs = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,81 +214,213 @@ class Completion:
 
     claim: Claim
     result: Any = None
-    manifest: Mapping[str, str] | None = None
+    manifest: Annotated[Mapping[str, str], Meta(max_length=200_000)] | None = None
 
 
-class Coordinator(Protocol):
-    def hello(self, hello: Hello) -> float | None:
-        """How many seconds apart heartbeats should be, if the server has a wish."""
-        ...
+class Coordinator:
+    """The server as a worker sees it. A verb is one method here, one of the same name in
+    `dispatch`, and one of the job's context if handlers are to use it."""
 
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        """What a transport does with every verb that it does not implement itself."""
+        raise NotImplementedError(verb.name)
+
+    @verb("POST", "/hello", "Say what this worker can do", words=True)
+    def hello(self, hello: Hello) -> Terms | None:
+        """What the worker can do, each time it starts; the answer says on what terms it works.
+        Before it, a claim hands nothing out. Kinds that its key is not for are left out, unless
+        there are no others. Capabilities and metadata are cut to 10 KB each."""
+
+    @verb("POST", "/claim", "Claim jobs", reply="jobs", own=True)
     def claim(
-        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        self,
+        limit: Annotated[int, Meta(ge=1, le=100)] = 1,
+        wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_SECONDS)] = 0,
+        request_id: Annotated[
+            RandomId | None,
+            Meta(description="Fresh for each request. Repeated, the answer is the same jobs."),
+        ] = None,
+        boot_id: Annotated[RandomId | None, Meta(description="As given with hello.")] = None,
     ) -> list[Assignment]:
-        """Up to `limit` jobs; waits for the first one if asked to. To be repeated only with the
-        same `request_id`: then the answer is the same jobs, as far as they are still held."""
-        ...
+        """Up to `limit` jobs (1 unless told, 100 at most); with `wait_seconds` (60 at most)
+        answered the moment one fits, or with none. To be repeated only with the same `request_id`:
+        then the answer is the same jobs, as far as they are still held. Each has `job_id`,
+        `claim_id`, `kind`, `args`, `media_id` (null for a job without one), `user_id`, `epoch`,
+        `attempt`, `max_attempts`, `checkpoint` (null at first) and `lease_seconds`."""
 
-    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse: ...
+    @verb("POST", "/heartbeat", "Renew claims")
+    def heartbeat(
+        self,
+        claims: Annotated[Sequence[Claim], Meta(max_length=1000)] = (),
+        stalled: Annotated[
+            Sequence[Claim],
+            Meta(max_length=1000, description="Held, but not to be renewed: it does not move on."),
+        ] = (),
+        answered: Annotated[
+            Sequence[RandomId],
+            Meta(
+                max_length=1000,
+                description="Claim requests answered since the last such heartbeat. What they have"
+                " claimed, and is in neither list, is freed; the attempt does not count.",
+            ),
+        ] = (),
+    ) -> Pulse:
+        """Renew the `claims` that are held; those in `stalled` are held, too, but their work does
+        not move on, so their leases are left to run out. In the answer, by claim id, of each of
+        `claims`: `held` false: stop at once; `cancel`: stop and say so. `drain`: finish what is
+        held, claim nothing."""
 
-    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
-        """One answer per claim id."""
-        ...
+    @verb("POST", "/progress", "Report progress", words=True)
+    def progress(self, report: Progress) -> Renewed:
+        """How far it is, from 0 to 1; renews the lease, too. A `checkpoint` takes the place of the
+        one before; null leaves it. `detail` is for people, and may have `renditions`, `audio`,
+        `speed`, `eta_seconds` and `warnings`."""
 
-    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
-        """The job's state after it, or an error's code, for each job id."""
-        ...
+    @verb("POST", "/renditions", "Declare renditions", reply="declared", words=True)
+    def declare(
+        self, claim: Claim, renditions: Annotated[Sequence[Rendition], Meta(max_length=200)]
+    ) -> int:
+        """The renditions of the version that the job makes, with all that is known of them; again
+        when more is. What can be watched while it is made is decided by them and by the files that
+        are there. What parts declare does not count: their whole has."""
 
-    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str: ...
+    @verb("POST", "/complete", "Complete a job", reply="state", words=True, slow=True)
+    def complete(self, completion: Completion) -> str:
+        """Publish and complete. `manifest`: by name the SHA-256 of all that the claim has put or
+        adopted; null if that is nothing. Repeating it is harmless and answered alike."""
 
-    def release(self, claim: Claim) -> str: ...
+    @verb("POST", "/fail", "Report a failure", reply="state", words=True)
+    def fail(
+        self,
+        claim: Claim,
+        error_class: ErrorClass = "transient",
+        code: str = "failed",
+        message: str = "",
+    ) -> str:
+        """The attempt has failed; the answer says what becomes of the job. `error_class` is
+        `permanent`, `transient` (unless told) or `resource`. Repeating it is harmless."""
 
-    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
-        """Hand the job's work on to parts; it runs again when all of them have completed."""
-        ...
+    @verb("POST", "/release", "Give a job back", reply="state")
+    def release(self, claim: Claim) -> str:
+        """Give the job back; the attempt does not count. Repeating it is harmless."""
 
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
-        """The job's source, or that of another media which the job's arguments name."""
-        ...
+    @verb("POST", "/divide", "Hand a job's work on to parts", reply="state", words=True, slow=True)
+    def divide(
+        self,
+        claim: Claim,
+        parts: Annotated[Sequence[Part], Meta(min_length=1, max_length=PARTS_LIMIT)],
+        checkpoint: Any = None,
+    ) -> str:
+        """Hand the work on to parts (2,000 at most, each with `kind`, `args`, `needs`), which are
+        next in line; the job runs again when all of them have completed. Repeating it is harmless
+        and answered alike."""
 
-    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
-        """The source's bytes from `start` on; ask again with another start to resume."""
-        ...
+    @verb("POST", "/logs", "Send lines of a job's log", reply="lines", status=202, words=True)
+    def log(self, claim: Claim, lines: Sequence[str]) -> int:
+        """Lines for people who look at the job; cleaned and bounded before they are kept."""
 
+    @verb("POST", "/passages", "Keep a part of a result", reply="number", status=202, words=True)
+    def put_passage(
+        self, claim: Claim, number: Annotated[int, Meta(ge=0, lt=PASSAGES_LIMIT)], content: Any
+    ) -> int:
+        """A finished part of a result that grows while the job runs (512 KB at most); listeners
+        hear of it. Repeating it is harmless. Passages outlive the attempt, and a retry of the job
+        begins with them."""
+
+    @verb("GET", "/passages/{job_id}", "Read what was kept", reply="items", slow=True)
+    def passages(self, claim: Claim) -> list[Any]:
+        """What the job's attempts have kept so far, in the order of their numbers; the next
+        attempt goes on behind it."""
+
+    @verb("GET", "/transcript/{job_id}", "Read a transcript", reply="transcript", slow=True)
     def transcript(self, claim: Claim) -> dict[str, Any] | None:
-        """What is said in the job's media, as people read it now; None when nobody knows yet."""
-        ...
+        """What is said in the job's media, as people read it now (`text`, `language`, `segments`,
+        `words`, and by `speakers` what people call them); null while there is none."""
 
-    def artifacts(self, claim: Claim) -> Sequence[Artifact]:
-        """What the job's version holds, whichever attempt or part has put it."""
-        ...
+    @verb(
+        "GET",
+        "/source",
+        "Fetch a job's source",
+        own=True,
+        says="`job_id` and `media_id` in the address; header `Rushes-Claim`",
+        answers="the bytes, with ranges; or a redirect to the storage",
+    )
+    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
+        """The source's bytes; ask again from another start to resume. `media_id`, if given, is of
+        the overlay that the job's arguments name. HEAD tells its size and, if it is known, its
+        SHA-256 in the headers `Rushes-Source-Size` and `Rushes-Source-SHA256`."""
 
+    @verb("GET", "/artifacts/{job_id}", "List the files put so far", reply="items")
+    def artifacts(self, claim: Claim) -> list[Artifact]:
+        """What the job's version holds, whichever attempt or part has put it; `claimed` says which
+        are this claim's."""
+
+    @verb(
+        "PUT",
+        "/artifacts/{job_id}/{name}",
+        "Put a file",
+        own=True,
+        says="the bytes; headers `Rushes-Claim`, `Rushes-SHA256`; `seconds` in the address",
+        answers="the artifact as recorded",
+    )
     def put_artifact(
         self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
     ) -> Artifact:
-        """Repeating it with the same content is harmless."""
-        ...
+        """One finished file. Repeating it with the same content is harmless. `seconds`: how long a
+        segment plays."""
 
-    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
-        """Take over files that others have put, at most `ADOPT_LIMIT` a call. Answers those that
-        were found intact; what is damaged is removed."""
-        ...
+    @verb("POST", "/artifacts/{job_id}/adopt", "Take over files", reply="items", slow=True)
+    def adopt(self, claim: Claim, names: FileNames) -> list[Artifact]:
+        """Take over files that others have put, 500 at most. Returns those that are intact; what is
+        damaged is removed."""
 
-    def discard(self, claim: Claim, names: Sequence[str]) -> None:
-        """Remove files of this claim again, at most `ADOPT_LIMIT` a call. Repeating is harmless."""
-        ...
+    @verb("POST", "/artifacts/{job_id}/discard", "Remove files", reply="items", slow=True)
+    def discard(self, claim: Claim, names: FileNames) -> list[Artifact]:
+        """Remove files of this claim again, 500 at most. Returns what the version holds after it.
+        Repeating it is harmless."""
 
-    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
-        """Keep a part of a result that grows while the job runs; listeners hear of it. Repeating
-        it is harmless. Passages outlive the attempt, and a retry of the job begins with them."""
-        ...
+    @verb("POST", "/artifacts/{job_id}/presign", "Ask where to put a file")
+    def presign(self, claim: Claim, name: FileName) -> Presigned:
+        """Where to PUT a file past the server, and what to name then; both null when the storage
+        cannot do that."""
 
-    def passages(self, claim: Claim) -> Sequence[Any]:
-        """What the job's attempts have kept so far, in the order of their numbers."""
-        ...
+    @verb("POST", "/artifacts/{job_id}/confirm", "Say that a file is there", slow=True)
+    def confirm(
+        self,
+        claim: Claim,
+        name: FileName,
+        ticket: Id,
+        size_bytes: Annotated[int, Meta(ge=0)],
+        sha256: SHA256,
+        md5: MD5,
+        seconds: PlaySeconds | None = None,
+    ) -> Artifact:
+        """A file that was PUT past the server is there, with these digests in hexadecimal.
+        Repeating it is harmless."""
 
-    def log(self, claim: Claim, lines: Sequence[str]) -> None: ...
+    def source(self, claim: Claim, media_id: str | None = None) -> Source:
+        """The job's source, or that of another media which the job's arguments name."""
+        raise NotImplementedError
+
+    def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
+        """The job's state after it, or an error's code, for each job id."""
+        return {each.claim.job_id: self._completed(each) for each in completions}
+
+    def _completed(self, completion: Completion) -> str:
+        try:
+            return self.complete(completion)
+        except errors.Conflict as error:
+            return error.code
+        except errors.Invalid:
+            return errors.Invalid.code
 
     def interrupt(self) -> None:
         """End a `claim` that is waiting, from another thread."""
-        ...
+
+
+VERBS = verbs.of(Coordinator)
+
+
+if __name__ == "__main__":
+    guide = Path(sys.argv[1])
+    guide.write_text(verbs.with_reference(guide.read_text(), VERBS))

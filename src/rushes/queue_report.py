@@ -10,12 +10,12 @@ from typing import Any
 from rushes import clock, errors
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import AdminState, Status, Worker
-from rushes.jobs import part_store, read_store, store
+from rushes.fleet.worker import AdminState, FleetWorker, WorkerStatus
+from rushes.jobs import read_store, relation_store, store
 from rushes.jobs import why as reasons
 from rushes.jobs.job import Job, State
-from rushes.jobs.queue import Terms
-from rushes.jobs.read_store import Filter
+from rushes.jobs.queue import QueueTerms
+from rushes.jobs.read_store import JobFilter
 
 # How old the counts of all jobs may be.
 TOTALS_SECONDS = 3.0
@@ -27,7 +27,7 @@ LONGEST_HOURS = 168
 
 
 class Totals:
-    """The counts of all jobs, which cost a look at each of them: taken again only after a while,
+    """The counts of all jobs, which cost a look at each that lives: taken again only after a while,
     and so seldom that it is a twentieth of the time at most. Whoever asks meanwhile, and whoever
     asks while they are taken, gets those from before."""
 
@@ -51,10 +51,10 @@ class Totals:
             return self._rows
 
 
-def why(tx: Tx, job: Job, terms: Terms, *, offline_after_ms: int) -> dict[str, Any]:
+def why(tx: Tx, job: Job, terms: QueueTerms, *, offline_after_ms: int) -> dict[str, Any]:
     """What a waiting job waits for, in plain words."""
     parent = store.get(tx, job.parent_id) if job.parent_id else None
-    parts = part_store.counts(tx, job.id) if job.divided_at is not None else None
+    parts = relation_store.counts(tx, job.id) if job.divided_at is not None else None
     now = read_store.now(tx)
     online = [each for each in fleet.all_workers(tx) if is_online(each, now, offline_after_ms)]
     facts = reasons.Situation(
@@ -104,23 +104,23 @@ def summary(rows: Rows, failures: Rows, paused: Sequence[str]) -> dict[str, Any]
     }
 
 
-def history(tx: Tx, wanted: Filter, hours: int) -> dict[str, Any]:
-    """How jobs ended of late, in spans of time that are the same for everybody; oldest first."""
-    width, count = _spans(hours)
+def history(tx: Tx, wanted: JobFilter, hours: int) -> dict[str, Any]:
+    """How jobs ended of late, in buckets of time that are the same for everybody; oldest first."""
+    width, count = _buckets(hours)
     now = read_store.now(tx)
     since = now - now % width - (count - 1) * width
     found = {row["number"]: row for row in read_store.ended(tx, wanted, since=since, width=width)}
-    items = [_span(since + n * width, found.get(n, {})) for n in range(count)]
+    items = [_bucket(since + n * width, found.get(n, {})) for n in range(count)]
     return {"bucket_seconds": width // 1000, "items": items}
 
 
-def _spans(hours: int) -> tuple[int, int]:
+def _buckets(hours: int) -> tuple[int, int]:
     """How long each is, in milliseconds, and how many there are: as fine as is of use."""
     seconds = next(each for each in BUCKET_SECONDS if hours * 3600 <= each * MOST_BUCKETS)
     return seconds * 1000, -(-hours * 3600 // seconds)
 
 
-def _span(at: int, row: Mapping[str, Any]) -> dict[str, Any]:
+def _bucket(at: int, row: Mapping[str, Any]) -> dict[str, Any]:
     counts = {name: row.get(name, 0) for name in ("completed", "failed", "canceled")}
     return {
         "at": clock.rfc3339(at),
@@ -153,14 +153,14 @@ def somebody_can(tx: Tx, kind: str, *, besides: str, offline_after_ms: int) -> b
     )
 
 
-def is_online(worker: Worker, now: int, offline_after_ms: int) -> bool:
+def is_online(worker: FleetWorker, now: int, offline_after_ms: int) -> bool:
     """Whether it counts as able to take a job."""
     status = worker.status(now, offline_after_ms)
-    return worker.state is AdminState.ENABLED and status in (Status.IDLE, Status.BUSY)
+    return worker.state is AdminState.ENABLED and status in (WorkerStatus.IDLE, WorkerStatus.BUSY)
 
 
-def _preferred_idle(job: Job, online: Sequence[Worker]) -> bool:
-    wishes = {need.removesuffix("?") for need in job.needs if need.endswith("?")}
-    return bool(wishes) and any(
-        worker.holds == 0 and wishes <= set(worker.capabilities) for worker in online
+def _preferred_idle(job: Job, online: Sequence[FleetWorker]) -> bool:
+    preferred = {need.removesuffix("?") for need in job.needs if need.endswith("?")}
+    return bool(preferred) and any(
+        worker.holds == 0 and preferred <= set(worker.capabilities) for worker in online
     )

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import msgspec
 import uvicorn
 
-from rushes import errors, handlers, ids, insight, limits, logs, protocol
+from rushes import errors, handlers, ids, kinds, limits, logs, protocol, queue_report
 from rushes.accounts import access, security_store, throttle
 from rushes.accounts import store as accounts
 from rushes.app import STOP_SECONDS, Rushes
@@ -33,21 +33,22 @@ from rushes.db.database import Tx
 from rushes.dispatch import Local
 from rushes.engines.registry import Registry, options
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import Status
+from rushes.fleet.worker import WorkerStatus
 from rushes.jobs import read_store
 from rushes.jobs.job import Priority
 from rushes.live import Relay
-from rushes.media import pipeline, purge, uploads
+from rushes.media import pipeline, purge
 from rushes.settings import Settings
 from rushes.threads import Supervised
 from rushes.tools import programs
 from rushes.transcripts import search
 from rushes.transcripts import store as transcripts
-from rushes.web import addresses, holding
-from rushes.web.connection import Connection
-from rushes.web.doorbell import Doorbell
+from rushes.uploads import uploads
+from rushes.web.http import addresses, open_streams
+from rushes.web.http.connection import Connection
+from rushes.web.http.doorbell import Doorbell
 from rushes.web.server import create_app
-from rushes.web.site import Site
+from rushes.web.services import Services
 from rushes.webhooks import fanout
 from rushes.webhooks import store as webhooks
 from rushes.webhooks.deliver import Deliver
@@ -87,8 +88,8 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
         with_server = settings.database_url.startswith("postgres")
         server = _once_up(lambda: Server(settings), settings, announce, waits=with_server)
         try:
-            in_bucket = settings.storage_url.startswith("s3:")
-            _once_up(server.rushes.storage.check, settings, announce, waits=in_bucket)
+            storage = server.rushes.storage
+            _once_up(storage.check, settings, announce, waits=storage.on_network)
             server.start()
             lines = list(server.greeting())
             for line in lines:
@@ -106,7 +107,7 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.rushes = Rushes(settings=settings)
-        self.site = site(self.rushes)
+        self.services = services(self.rushes)
         self._crew: list[Worker] = []
         self._leaving = threading.Lock()
         self._changed = threading.Event()
@@ -138,7 +139,7 @@ class Server:
         yield from addresses.greeting(self.settings)
         link = self.rushes.db.run(self._first_link)
         if link is not None:
-            yield f"Sign in once with {self.site.base_url}/sign-in?token={link}"
+            yield f"Sign in once with {self.services.base_url}/sign-in?token={link}"
         else:
             yield "No password, or forgotten it? `rushes users link NAME` makes a sign-in link"
 
@@ -152,7 +153,7 @@ class Server:
 
     def run_http(self, sockets: list[socket.socket]) -> None:
         options = uvicorn.Config(
-            create_app(self.site),
+            create_app(self.services),
             http=Connection,
             ws="none",
             lifespan="off",
@@ -172,14 +173,14 @@ class Server:
             if self._left:
                 return
             self._left = True
-        self.site.stopping.set()
+        self.services.stopping.set()
         # A database that is silent must not keep anybody here.
         self.rushes.db.deadlines.hurry(GRACE_SECONDS)
-        self.site.doorbell.close()
-        self.site.relay.close()
+        self.services.doorbell.close()
+        self.services.relay.close()
         for worker in self._crew:
             worker.stop()
-        _join([each for each in self.site.threads if each.name != CHORES])
+        _join([each for each in self.services.threads if each.name != CHORES])
         try:
             for worker in self._crew:
                 worker.abandon()
@@ -192,14 +193,14 @@ class Server:
         self._gave_back.wait(GRACE_SECONDS)
         self.rushes.chores.stop()
         # Others may be in the hands of a handler that does not listen; this one is ours.
-        _join([each for each in self.site.threads if each.name == CHORES], GRACE_SECONDS)
-        _join(self.site.threads)
+        _join([each for each in self.services.threads if each.name == CHORES], GRACE_SECONDS)
+        _join(self.services.threads)
         with suppress(OSError):
             (self.settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)
-        if self.site.downloads is not None:
-            self.site.downloads.close()
-        self.site.engines.close()
-        self.site.passwords.close()
+        if self.services.downloads is not None:
+            self.services.downloads.close()
+        self.services.engines.close()
+        self.services.passwords.close()
         self.rushes.close()
 
     # Starting
@@ -211,7 +212,7 @@ class Server:
         # there before is dead.
         alone = self.rushes.db.dialect.name == "sqlite"
         dead = WORKER_PREFIX if alone else self._worker_prefix
-        while self.rushes.db.run(lambda tx: self.rushes.queue.bury(tx, dead)):
+        while self.rushes.db.run(lambda tx: self.rushes.queue.fail_lost_of(tx, dead)):
             pass
         moved = self.rushes.chores.tick()
         if moved:
@@ -224,20 +225,26 @@ class Server:
             threading.Thread(target=_look_at_tools, name="tools", daemon=True).start()
         keep = self.settings.keep_completed_qualities
         table = handlers.table(
-            self.settings.handlers, keep_completed_qualities=keep, engines=self.site.engines
+            self.settings.handlers, keep_completed_qualities=keep, engines=self.services.engines
         )
-        speech = {kind: run for kind, run in table.items() if kind == pipeline.TRANSCRIBE}
-        others = {kind: run for kind, run in table.items() if kind not in speech}
+        of_speech = kinds.making(kinds.TRANSCRIPT)
+        others = {kind: run for kind, run in table.items() if kind not in of_speech}
         self._crew_of("transcode", others, self.settings.transcode_workers)
-        self._start_listeners(speech)
+        self._start_listeners({kind: run for kind, run in table.items() if kind in of_speech})
+        self._start_housekeeping()
+
+    def _start_housekeeping(self) -> None:
+        """For the kinds that never leave the server, each in its own crew."""
         grace_ms = max(int(self.settings.purge_grace * 1000), purge.YOUNG_MS)
         trash_ms = int(self.settings.trash_period * 1000)
         remover = purge.Purge(
             self.rushes.db, self.rushes.storage, grace_ms=grace_ms, trash_ms=trash_ms
         )
-        self._crew_of("house", {pipeline.PURGE: Handler(remover)}, 1)
-        messenger = Deliver(self.rushes.db, self.settings)
-        telling = {pipeline.WEBHOOK: Handler(messenger)}
+        purging = {pipeline.PURGE: Handler(remover)}
+        telling = {pipeline.WEBHOOK: Handler(Deliver(self.rushes.db, self.settings))}
+        if idle := kinds.servers_own() - purging.keys() - telling.keys():
+            raise errors.BadSetting(f"nobody here runs jobs of the kind {min(idle)!r}")
+        self._crew_of("house", purging, 1)
         most = limits.MOST_DELIVERIES
         self._crew_of("webhook", telling, MESSENGERS, most_per_user=most)
         # The operator hears of trouble, however many receivers keep the others waiting.
@@ -314,19 +321,19 @@ class Server:
             return False
         offline_ms = int(self.settings.offline_threshold * 1000)
         with self.rushes.db.read() as tx:
-            return insight.somebody_can(
+            return queue_report.somebody_can(
                 tx, pipeline.TRANSCRIBE, besides=self._worker_prefix, offline_after_ms=offline_ms
             )
 
     def _why_no_speech(self) -> str | None:
         try:
-            return self.site.engines.why_not()
+            return self.services.engines.why_not()
         except Exception as error:  # noqa: BLE001  an engine of others may raise anything
             return f"the speech engine cannot be loaded ({type(error).__name__})"
 
     def _thread(self, run: Callable[[], None], name: str) -> None:
-        thread = Supervised(run, name, self.site.stopping)
-        self.site.threads.append(thread)
+        thread = Supervised(run, name, self.services.stopping)
+        self.services.threads.append(thread)
         thread.start()
 
     def _write_address(self) -> None:
@@ -338,7 +345,7 @@ class Server:
         url = f"http://[{host}]" if ":" in host else f"http://{host}"
         said = {
             "url": f"{url}:{self.settings.port}",
-            "token": self.site.local_token,
+            "token": self.services.local_token,
             "pid": os.getpid(),
         }
         with open(path, "w", opener=_private) as file:
@@ -368,7 +375,7 @@ class Server:
 
     def _tell_soon(self) -> None:
         """Webhooks hear of a change within a second; without any, nothing is done here."""
-        while not self.site.stopping.wait(TELL_SECONDS):
+        while not self.services.stopping.wait(TELL_SECONDS):
             if self._changed.is_set():
                 self.rushes.chores.attempt(self._tell)
                 # What it has written itself is no news.
@@ -388,7 +395,7 @@ class Server:
             now = read_store.now(tx)
             for worker in fleet.all_workers(tx):
                 status = worker.status(now, offline_ms)
-                if status is not Status.ACTIVE:
+                if status is not WorkerStatus.ACTIVE:
                     fleet.announce(tx, worker.id, status)
 
         self.rushes.db.run(announce)
@@ -413,7 +420,7 @@ class Server:
 
     def _cut_ended(self, tick: int) -> None:
         """Of people whom another server has sent away."""
-        holding.cut_ended(self.site)
+        open_streams.cut_ended(self.services)
 
     def _index_titles(self, tick: int) -> None:
         """Of media from before there was a search; a page at a time, so that all else goes on."""
@@ -421,9 +428,9 @@ class Server:
             self._titles_indexed = not self.rushes.db.run(search.catch_up)
 
 
-def site(rushes: Rushes) -> Site:
+def services(rushes: Rushes) -> Services:
     """What the routes need of it."""
-    return Site(
+    return Services(
         settings=rushes.settings,
         db=rushes.db,
         queue=rushes.queue,

@@ -136,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _text(
             "Where media and what is made of them are kept.",
-            pattern=r"^(file|s3)://.",
+            pattern=r"^[a-z][a-z0-9+.-]*://.",
             secret="url",
             default="file://DATA_DIR/storage",
             expected="a URL such as file:///srv/rushes or s3://bucket/prefix",
@@ -453,7 +453,7 @@ have a unit: `500MB`, `10GiB`. What holds a secret can be read from a file inste
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SettingField:
     """One setting, read off the annotations of `Settings`."""
 
     name: str
@@ -522,11 +522,11 @@ def _path(kind: type, value: Any) -> Any:
     raise TypeError(f"not a {kind.__name__}")
 
 
-def _fields() -> Iterator[Field]:
+def _fields() -> Iterator[SettingField]:
     hints = typing.get_type_hints(Settings, include_extras=True)
     for each in msgspec.structs.fields(Settings):
         meta = typing.get_args(hints[each.name])[1]
-        yield Field(name=each.name, type=hints[each.name], meta=meta, default=each.default)
+        yield SettingField(name=each.name, type=hints[each.name], meta=meta, default=each.default)
 
 
 FIELDS = {each.name: each for each in _fields()}

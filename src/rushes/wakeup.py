@@ -1,6 +1,6 @@
 """Wake-ups: "look again". A hint, never the truth: who waits also polls.
 
-`Local` wakes threads of this process; `Postgres` also other processes, by NOTIFY.
+`InProcessWakeup` wakes threads of this process; `PostgresWakeup` also other processes, by NOTIFY.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Wakeup(Protocol):
     def close(self) -> None: ...
 
 
-class Local:
+class InProcessWakeup:
     def __init__(self) -> None:
         self._rings = 0
         self._changed = threading.Condition()
@@ -81,7 +81,7 @@ class Local:
         self.ring()
 
 
-class Postgres:
+class PostgresWakeup:
     """Two threads, each started when first needed: one tells, one listens."""
 
     def __init__(
@@ -91,12 +91,12 @@ class Postgres:
         *,
         watch: Callable[[int], AbstractContextManager[None]],
     ) -> None:
-        """`connect` answers a connection in autocommit. `watch` gets the number of its socket, and
+        """`connect` returns a connection in autocommit. `watch` gets the number of its socket, and
         ends it when the server stays silent meanwhile."""
         self._connect = connect
         self._channel = channel
         self._watch = watch
-        self._local = Local()
+        self._local = InProcessWakeup()
         self._closing = threading.Event()
         self._rung = threading.Event()
         self._asked_at = 0.0

@@ -18,17 +18,28 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from chaos.history import History
-from rushes import config, errors, protocol
+from rushes import config, errors
 from rushes.app import Rushes
 from rushes.chores import Chores
 from rushes.jobs import lifecycle, store
 from rushes.jobs.job import State
-from rushes.protocol import Assignment, Beat, Claim, Completion, Coordinator, Hello, Progress
+from rushes.protocol import (
+    Assignment,
+    Beat,
+    Claim,
+    Completion,
+    Coordinator,
+    Hello,
+    Progress,
+    Pulse,
+    Renewed,
+    Terms,
+)
 from rushes.worker.context import JobContext
 
 T = TypeVar("T")
@@ -96,7 +107,7 @@ def result_of(n: int, claim_id: str) -> dict[str, Any]:
     return {"n": n, "claim": claim_id}
 
 
-class Recorder:
+class Recorder(Coordinator):
     """A coordinator that writes down every call before it is made and what was answered."""
 
     def __init__(self, coordinator: Coordinator, history: History) -> None:
@@ -104,11 +115,15 @@ class Recorder:
         self._history = history
         self._epochs: dict[str, int] = {}
 
-    def hello(self, hello: Hello) -> None:
-        self._coordinator.hello(hello)
+    def hello(self, hello: Hello) -> Terms | None:
+        return self._coordinator.hello(hello)
 
     def claim(
-        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        self,
+        limit: int = 1,
+        wait_seconds: float = 0,
+        request_id: str | None = None,
+        boot_id: str | None = None,
     ) -> list[Assignment]:
         with self._history.call("claim", limit=limit) as answer:
             assignments = self._coordinator.claim(limit, wait_seconds, request_id)
@@ -117,30 +132,42 @@ class Recorder:
         return assignments
 
     def heartbeat(
-        self, claims: Sequence[Claim], roll: protocol.Roll | None = None
-    ) -> protocol.Pulse:
+        self,
+        claims: Sequence[Claim] = (),
+        stalled: Sequence[Claim] = (),
+        answered: Sequence[str] = (),
+    ) -> Pulse:
         if not claims:
-            return self._coordinator.heartbeat(claims, roll)
+            return self._coordinator.heartbeat(claims, stalled, answered)
         with self._history.call("heartbeat", self._known(claims)) as answer:
-            pulse = self._coordinator.heartbeat(claims, roll)
-            answer.answers = _held(claims, pulse.beats)
+            pulse = self._coordinator.heartbeat(claims, stalled, answered)
+            answer.answers = _held(claims, pulse.claims)
         return pulse
 
-    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
-        claims = self._known([each.claim for each in reports])
-        with self._history.call("progress", claims) as answer:
-            beats = self._coordinator.progress(reports)
-            answer.answers = _held([each.claim for each in reports], beats)
-        return beats
+    def progress(self, report: Progress) -> Renewed:
+        with self._history.call("progress", self._known([report.claim])) as answer:
+            try:
+                renewed = self._coordinator.progress(report)
+            except errors.ClaimLost:
+                answer.answers = _held([report.claim], {report.claim.claim_id: Beat(False)})
+                raise
+            answer.answers = _held([report.claim], {report.claim.claim_id: renewed})
+        return renewed
 
-    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+    def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
         claims = self._known([each.claim for each in completions])
         with self._history.call("complete", claims) as answer:
-            answers = self._coordinator.complete(completions)
+            answers = self._coordinator.complete_all(completions)
             answer.answers = dict(answers)
         return answers
 
-    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
+    def fail(
+        self,
+        claim: Claim,
+        error_class: str = "transient",
+        code: str = "failed",
+        message: str = "",
+    ) -> str:
         with self._history.call("fail", self._known([claim])) as answer:
             state = self._coordinator.fail(claim, error_class, code, message)
             answer.answers = {claim.job_id: state}
@@ -208,12 +235,15 @@ class Rude:
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.8 * HEARTBEAT_SECONDS))
             if mine.reports_progress:
-                self._insist(lambda: self._coordinator.progress([Progress(claim=claim)]))
+                with suppress(errors.ClaimLost):
+                    self._insist(lambda: self._coordinator.progress(Progress(claim=claim)))
             else:
                 self._insist(lambda: self._coordinator.heartbeat([claim]))
         if mine.outcome == "success":
             result = result_of(assignment.args["n"], claim.claim_id)
-            answers = self._insist(lambda: self._coordinator.complete([Completion(claim, result)]))
+            answers = self._insist(
+                lambda: self._coordinator.complete_all([Completion(claim, result)])
+            )
             if answers and answers[claim.job_id] == errors.CancelRequested.code:
                 self._fail(claim, "transient", "canceled")
         else:
@@ -244,7 +274,7 @@ def work(url: str, directory: Path, spec: Spec) -> None:
         threading.Thread(target=app.chores.run, daemon=True).start()
     worker = app.worker(spec.name, batch=spec.batch)
     # Between the shipped loop and the shipped dispatch, which the library wires up by itself.
-    recorder = cast(Coordinator, Recorder(worker.coordinator, history))
+    recorder = Recorder(worker.coordinator, history)
     worker.coordinator = recorder
     if spec.rude:
         Rude(recorder, spec).run()

@@ -29,7 +29,7 @@ NO_ID = "0" * 32
 
 
 @dataclass
-class Desk:
+class CliHarness:
     """A shell, and the queue that its commands should see."""
 
     shell: Shell
@@ -43,14 +43,14 @@ class Desk:
 
 
 @pytest.fixture(params=["named", "here", "inside"])
-def desk(
+def harness(
     request: pytest.FixtureRequest, shell: Shell, serve: Callable[..., Running]
-) -> Iterator[Desk]:
+) -> Iterator[CliHarness]:
     """A server at an address, the one of this data directory, or none: only a database."""
     if request.param == "inside":
         assert shell.run("migrate") == 0
         with Rushes() as rushes:
-            yield Desk(shell, rushes)
+            yield CliHarness(shell, rushes)
         return
     server = serve()
     if request.param == "named":
@@ -58,23 +58,23 @@ def desk(
     else:
         # No such database: whatever works, works through the server.
         shell.set(data_dir=server.settings.data_dir, database_url=NOWHERE)
-    yield Desk(shell, server.rushes)
+    yield CliHarness(shell, server.rushes)
 
 
 @pytest.fixture
-def named(shell: Shell, server: Running) -> Desk:
+def named(shell: Shell, server: Running) -> CliHarness:
     shell.set(server=server.url, token=ADMIN_TOKEN)
-    return Desk(shell, server.rushes)
+    return CliHarness(shell, server.rushes)
 
 
 # The nouns
 
 
-def test_jobs_are_listed_shown_explained_canceled_and_retried(desk: Desk) -> None:
-    shell = desk.shell
+def test_jobs_are_listed_shown_explained_canceled_and_retried(harness: CliHarness) -> None:
+    shell = harness.shell
     assert shell.text("jobs", "ls") == "no jobs\n"
-    job_id = desk.rushes.enqueue("resize", {"width": 640}, priority="high").id
-    other_id = desk.rushes.enqueue("other").id
+    job_id = harness.rushes.enqueue("resize", {"width": 640}, priority="high").id
+    other_id = harness.rushes.enqueue("other").id
     assert [job["id"] for job in shell.json("jobs", "ls")] == [other_id, job_id]
     assert [job["id"] for job in shell.json("jobs", "ls", "--kind", "resize")] == [job_id]
     row = shell.text("jobs", "ls", "--kind", "resize").splitlines()[1]
@@ -87,17 +87,17 @@ def test_jobs_are_listed_shown_explained_canceled_and_retried(desk: Desk) -> Non
     assert shell.err == f"rushes: no job job_{NO_ID}\n"
 
 
-def test_more_jobs_than_fit_on_a_page_are_listed(desk: Desk) -> None:
-    made = {desk.rushes.enqueue("noop").id for _ in range(205)}
-    found = desk.shell.json("jobs", "ls", "--limit", "1000")
+def test_more_jobs_than_fit_on_a_page_are_listed(harness: CliHarness) -> None:
+    made = {harness.rushes.enqueue("noop").id for _ in range(205)}
+    found = harness.shell.json("jobs", "ls", "--limit", "1000")
     assert {job["id"] for job in found} == made
-    assert len(desk.shell.json("jobs", "ls", "--limit", "203")) == 203
+    assert len(harness.shell.json("jobs", "ls", "--limit", "203")) == 203
 
 
-def test_jobs_are_canceled_and_retried_by_a_filter_after_a_count(desk: Desk) -> None:
-    shell = desk.shell
+def test_jobs_are_canceled_and_retried_by_a_filter_after_a_count(harness: CliHarness) -> None:
+    shell = harness.shell
     for kind in ("resize", "resize", "other"):
-        desk.rushes.enqueue(kind)
+        harness.rushes.enqueue(kind)
     assert shell.text("jobs", "cancel", "--kind", "resize", "--dry-run") == "2 jobs match\n"
     assert shell.text("jobs", "cancel", "--kind", "nothing", "--yes") == "0 jobs match\n"
     assert shell.run("jobs", "cancel", "--kind", "resize") == 2
@@ -116,7 +116,9 @@ class Typed(io.StringIO):
         return True
 
 
-def test_whoever_sits_at_a_terminal_is_asked(named: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_sits_at_a_terminal_is_asked(
+    named: CliHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     media_id = named.add_media("Holiday")
     monkeypatch.setattr("sys.stdin", Typed("\n"))
     assert named.shell.run("media", "rm", media_id) == 4
@@ -125,24 +127,24 @@ def test_whoever_sits_at_a_terminal_is_asked(named: Desk, monkeypatch: pytest.Mo
     assert named.shell.text("media", "rm", media_id) == f"{media_id} removed (Holiday)\n"
 
 
-def test_a_log_is_printed(desk: Desk) -> None:
-    @desk.rushes.handler("chatty")
+def test_a_log_is_printed(harness: CliHarness) -> None:
+    @harness.rushes.handler("chatty")
     def talk(job: JobContext) -> None:
         job.log("first")
         job.log("second \033[2J")
 
-    job_id = desk.rushes.enqueue("chatty").id
-    assert desk.rushes.run_once()
-    lines = desk.shell.text("jobs", "logs", job_id).splitlines()
+    job_id = harness.rushes.enqueue("chatty").id
+    assert harness.rushes.run_once()
+    lines = harness.shell.text("jobs", "logs", job_id).splitlines()
     assert [line.split(" ", 1)[1].strip() for line in lines] == ["first", "second"]
-    assert desk.shell.text("jobs", "logs", "-f", job_id).splitlines() == lines
-    assert '"line":"first"' in desk.shell.text("jobs", "logs", job_id, "--json")
+    assert harness.shell.text("jobs", "logs", "-f", job_id).splitlines() == lines
+    assert '"line":"first"' in harness.shell.text("jobs", "logs", job_id, "--json")
 
 
-def test_media_are_listed_shown_shared_and_removed(desk: Desk) -> None:
-    shell = desk.shell
+def test_media_are_listed_shown_shared_and_removed(harness: CliHarness) -> None:
+    shell = harness.shell
     assert shell.text("media", "ls") == "no media\n"
-    media_id, other_id = desk.add_media("Holiday in Ulm"), desk.add_media("Zoo \u202e")
+    media_id, other_id = harness.add_media("Holiday in Ulm"), harness.add_media("Zoo \u202e")
     assert "1.2 MB" in shell.text("media", "ls", "-q", "ulm")
     assert [item["id"] for item in shell.json("media", "ls", "-q", "ulm")] == [media_id]
     assert len(shell.json("media", "ls", "--status", "pending")) == 2
@@ -160,7 +162,7 @@ def test_media_are_listed_shown_shared_and_removed(desk: Desk) -> None:
     assert shell.run("media", "show", media_id) == 4
 
 
-def test_a_media_is_shown_with_its_warnings(named: Desk, server: Running) -> None:
+def test_a_media_is_shown_with_its_warnings(named: CliHarness, server: Running) -> None:
     with server.client() as admin:
         media_id = library.add(server, library.user_id(admin))
     early = {"code": "sound_before_picture", "message": "2.0 s of sound are left out"}
@@ -169,9 +171,9 @@ def test_a_media_is_shown_with_its_warnings(named: Desk, server: Running) -> Non
     assert "warning: 2.0 s of sound are left out" in shown
 
 
-def test_what_was_removed_is_in_the_trash_until_it_is_emptied(desk: Desk) -> None:
-    shell = desk.shell
-    one, two, three = (desk.add_media(title) for title in ("Zoo", "Wedding", "Exam"))
+def test_what_was_removed_is_in_the_trash_until_it_is_emptied(harness: CliHarness) -> None:
+    shell = harness.shell
+    one, two, three = (harness.add_media(title) for title in ("Zoo", "Wedding", "Exam"))
     assert shell.text("media", "ls", "--trashed") == "the trash is empty\n"
     shell.text("media", "rm", one, two, three, "--yes")
     assert f"rushes media restore {one} {two} {three}" in shell.err
@@ -199,8 +201,8 @@ def test_what_was_removed_is_in_the_trash_until_it_is_emptied(desk: Desk) -> Non
     assert shell.run("media", "restore", three) == 4
 
 
-def test_workers_are_let_in_and_out(desk: Desk) -> None:
-    shell = desk.shell
+def test_workers_are_let_in_and_out(harness: CliHarness) -> None:
+    shell = harness.shell
     made = shell.json("workers", "register", "lab")
     assert made["key"].startswith("rushes_wrk_")
     assert made["key"] not in shell.text("workers", "show", "lab")
@@ -220,7 +222,7 @@ def test_workers_are_let_in_and_out(desk: Desk) -> None:
     assert re.match(r"rushes worker --server http\S+ --join \S+\n", shell.text("workers", "invite"))
 
 
-def test_two_workers_of_one_name_have_to_be_told_apart_by_id(named: Desk) -> None:
+def test_two_workers_of_one_name_have_to_be_told_apart_by_id(named: CliHarness) -> None:
     first = named.shell.json("workers", "register", "lab")["worker_id"]
     second = named.shell.json("workers", "register", "lab")["worker_id"]
     assert named.shell.run("workers", "drain", "lab") == 2
@@ -229,8 +231,8 @@ def test_two_workers_of_one_name_have_to_be_told_apart_by_id(named: Desk) -> Non
     assert named.shell.run("workers", "drain", first) == 0
 
 
-def test_users_are_added_and_kept_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    shell = desk.shell
+def test_users_are_added_and_kept_out(harness: CliHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = harness.shell
     added = shell.text("users", "add", "Ada")
     assert added.startswith("ada may sign in, as a user\n")
     assert "/sign-in?token=" in added
@@ -253,8 +255,8 @@ def test_users_are_added_and_kept_out(desk: Desk, monkeypatch: pytest.MonkeyPatc
     assert shell.text("users", "log", "--user", "bob") == "nothing was logged\n"
 
 
-def test_tokens_are_shown_once_and_can_be_revoked(desk: Desk) -> None:
-    shell = desk.shell
+def test_tokens_are_shown_once_and_can_be_revoked(harness: CliHarness) -> None:
+    shell = harness.shell
     assert shell.text("tokens", "ls") == "no tokens\n"
     token = shell.text("tokens", "create", "script", "--scope", "read", "--expires", "90d").strip()
     assert re.fullmatch(r"rushes_tok_\S+", token)

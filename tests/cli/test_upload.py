@@ -84,7 +84,7 @@ def test_a_file_arrives_as_it_is_and_its_media_is_told(
     assert [job["kind"] for job in media["jobs"]] == ["transcode", "transcribe"]
 
 
-def test_wishes_go_along(at: Shell, server: Running, clips: Path) -> None:
+def test_options_go_along(at: Shell, server: Running, clips: Path) -> None:
     film = make(clips / "a.mp4")
     at.text("profiles", "set", "small", '{"crf": 30}')
     at.text(

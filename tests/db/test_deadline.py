@@ -53,7 +53,7 @@ def test_a_server_that_does_not_tell_of_events_is_not_ready(
         asked.set()
         raise errors.DatabaseDown("the database does not answer")
 
-    relay = server.site.relay
+    relay = server.services.relay
     with server.client() as client, client.stream("GET", "/events") as stream:
         assert stream.status_code == 200
         monkeypatch.setattr(relay, "_numbered_head", silent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,16 @@ from typing import Any
 import pytest
 
 import world as worlds
-from rushes import errors, ids
+from rushes import errors, events, ids, renditions
 from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.jobs import invariants
+from rushes.jobs import invariants, read_store
 from rushes.jobs.job import NewJob
 from rushes.jobs.queue import Claimant, Queue
 from rushes.media import library, list_store, purge_store, trash
 from rushes.media import store as media_store
+from rushes.playback import growing
 from rushes.protocol import Claim, Part
 from rushes.transcripts import search
 
@@ -136,7 +138,7 @@ def test_what_was_deleted_before_is_in_the_trash_unless_its_bytes_may_be_gone(
     db.run(fill_trash)
     schema.migrate(db)
     with db.read() as tx:
-        found = list_store.list_media(tx, list_store.Wanted(status="trashed"), limit=10)
+        found = list_store.list_media(tx, list_store.MediaFilter(status="trashed"), limit=10)
     assert [item.id for item in found] == ["med_whole"]
     item = db.run(lambda tx: trash.restore(tx, Queue(), "med_whole", "ada"))
     assert (item.status, item.current_version_id) == ("ready", "ver_whole_2")
@@ -249,3 +251,67 @@ def test_kept_answers_with_a_webhooks_secret_are_forgotten(old: Callable[[str], 
         assert [row["key"] for row in tx.all("SELECT key FROM idempotency_keys")] == ["b"]
         [hook] = tx.all("SELECT failures, failing_since, rest_until FROM webhooks")
     assert hook == {"failures": 0, "failing_since": None, "rest_until": None}
+
+
+def test_what_is_being_made_can_be_watched_on_after_the_upgrade(
+    old: Callable[[str], Database],
+) -> None:
+    db = old("0013")
+    rung = {"name": "720p", "status": "in_progress", "width": 1280, "height": 720, "codecs": "avc1"}
+    rung |= {"bandwidth": 900_000, "frame_rate": 25, "encoder": "libx264", "segments_total": None}
+    sound = {"name": "audio", "codecs": "mp4a.40.2", "bandwidth": 128_000, "default": True}
+    told = {"renditions": [rung, {"name": 7}, "x"], "audio": [sound], "speed": 2.0}
+
+    def fill_media(tx: Tx) -> None:
+        replaced(tx, "new", "transcode")
+        tx.all("UPDATE versions SET state = 'building', published_at = NULL")
+        tx.all("UPDATE jobs SET detail = :detail", detail=json.dumps(told))
+
+    db.run(fill_media)
+    schema.migrate(db)
+    with db.read() as tx:
+        [row] = tx.all("SELECT declared FROM versions")
+    first, second = renditions.decode(row["declared"])
+    assert (first.name, first.kind, first.width, first.frame_rate) == ("720p", "video", 1280, 25)
+    assert (second.name, second.kind, second.default) == ("audio", "audio", True)
+    files = {
+        f"{name}/{file}" for name in ("720p", "audio") for file in ("init.mp4", "seg_00000.m4s")
+    }
+    assert "720p/playlist.m3u8" in (growing.master([first, second], files) or "")
+
+
+def test_jobs_that_ended_before_the_upgrade_are_counted_once(
+    old: Callable[[str], Database],
+) -> None:
+    db = old("0014")
+
+    def fill(tx: Tx) -> None:
+        for number, (state, position) in enumerate(
+            [("completed", 1), ("completed", None), ("failed", 2), ("queued", 3)]
+        ):
+            at = f"{state}_at" if state != "queued" else "run_at"
+            insert(
+                tx, "jobs", id=f"job_{number}", kind="noop", user_id="ada", state=state, priority=2,
+                lane="2", args="{}", needs="[]", created_at=1, queued_at=1, max_attempts=3,
+                **{"run_at": 1, "started_at": 3, at: 10},
+            )  # fmt: skip
+            insert(
+                tx, "events", pos=position, at=1, type=f"noop.{state}", job_id=f"job_{number}",
+                state=state,
+            )  # fmt: skip
+        tx.all("UPDATE event_head SET pos = 3")
+
+    db.run(fill)
+    schema.migrate(db)
+    for _ in range(2):
+        with db.read() as tx:
+            found = {row["state"]: row for row in read_store.stats(tx)}
+            assert {state: row["count"] for state, row in found.items()} == {
+                "completed": 2,
+                "failed": 1,
+                "queued": 1,
+            }
+            assert (found["completed"]["wait_ms"], found["completed"]["run_ms"]) == (2, 7)
+            counted = invariants.INVARIANTS["I28"][1]
+            assert tx.all(counted) == []
+        db.run(events.assign_positions)

@@ -29,7 +29,7 @@ def files() -> tuple[catalog.File, ...]:
 
 
 def hub_source() -> catalog.Hub:
-    origins = {name: catalog.Origin(repo=REPO, revision=REVISION, path=name) for name in CONTENT}
+    origins = {name: catalog.HubFile(repo=REPO, revision=REVISION, path=name) for name in CONTENT}
     return catalog.Hub(files=files(), origins=origins)
 
 
@@ -64,8 +64,8 @@ def _wheel(directory: Path, name: str, members: Mapping[str, bytes]) -> catalog.
     return catalog.Wheel(name=name, version="1.0", sha256=digest, size_bytes=len(data))
 
 
-def entry(*sources: catalog.Source) -> catalog.Entry:
-    return catalog.Entry(
+def entry(*sources: catalog.Source) -> catalog.CatalogModel:
+    return catalog.CatalogModel(
         name=NAME,
         purpose="transcription",
         title="A toy",

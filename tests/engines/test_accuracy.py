@@ -18,12 +18,12 @@ import speech
 from rushes.engines.engine import (
     BYTES_PER_SECOND,
     RATE,
-    Answer,
     Engine,
-    Request,
+    EngineWord,
     SpeakerRequest,
-    Turn,
-    Word,
+    SpeakerTurn,
+    TranscribeRequest,
+    TranscribeResult,
 )
 from speech import Read
 
@@ -42,8 +42,10 @@ def engine() -> Iterator[Engine]:
 def nothing() -> None: ...
 
 
-def hear(engine: Engine, sound: bytes, language: str | None = "en", **more: object) -> Answer:
-    request = Request(sound=sound, language=language, **more)  # type: ignore[arg-type]
+def hear(
+    engine: Engine, sound: bytes, language: str | None = "en", **more: object
+) -> TranscribeResult:
+    request = TranscribeRequest(sound=sound, language=language, **more)  # type: ignore[arg-type]
     answer = engine.transcribe(request, nothing)
     duration = len(sound) / BYTES_PER_SECOND
     assert all(0 <= word.start <= word.end <= duration for word in answer.words)
@@ -61,13 +63,14 @@ def joined(clips: Sequence[Read]) -> Read:
     for clip in clips:
         at = len(sound) / BYTES_PER_SECOND
         words += [
-            Word(start=at + each.start, end=at + each.end, word=each.word) for each in clip.words
+            EngineWord(start=at + each.start, end=at + each.end, word=each.word)
+            for each in clip.words
         ]
         sound += clip.sound + speech.silence(0.3)
     return Read(sound=sound, words=words)
 
 
-def start_errors(read: Read, words: Sequence[Word]) -> list[float]:
+def start_errors(read: Read, words: Sequence[EngineWord]) -> list[float]:
     """Of the words that were heard right."""
     true, heard = ([speech.plain(word.word) for word in each] for each in (read.words, words))
     [aligned] = jiwer.process_words(" ".join(true), " ".join(heard)).alignments
@@ -150,16 +153,16 @@ def test_too_little_sound_has_no_words(engine: Engine, sound: bytes, tmp_path: P
 def test_no_word_is_outside_of_what_counts_as_speech(engine: Engine) -> None:
     read = joined(speech.librivox())
     sound = speech.silence(3) + read.sound + speech.silence(3)
-    spans = list(engine.speech(sound, nothing))
-    assert spans
+    intervals = list(engine.speech(sound, nothing))
+    assert intervals
     for word in read.words:
         middle = 3 + (word.start + word.end) / 2
-        assert any(start <= middle <= end for start, end in spans), word
-    assert spans[0][0] > 2
-    assert spans[-1][1] < len(sound) / BYTES_PER_SECOND - 2
+        assert any(start <= middle <= end for start, end in intervals), word
+    assert intervals[0][0] > 2
+    assert intervals[-1][1] < len(sound) / BYTES_PER_SECOND - 2
 
 
-def diarized(engine: Engine, tmp_path: Path, sound: bytes, **bounds: int) -> list[Turn]:
+def diarized(engine: Engine, tmp_path: Path, sound: bytes, **bounds: int) -> list[SpeakerTurn]:
     path = tmp_path / "sound"
     path.write_bytes(sound)
     shares: list[float] = []

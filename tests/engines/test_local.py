@@ -25,18 +25,18 @@ from rushes.engines.engine import (
     EngineFailed,
     EngineUnavailable,
     ModelUnavailable,
-    Request,
     SpeakerRequest,
+    TranscribeRequest,
 )
 from rushes.engines.host import Call, Host
-from rushes.engines.local import Local
+from rushes.engines.local import LocalEngine
 from rushes.engines.registry import Options, Registry
 
 SMALL = speech.SMALL
 
 
 @pytest.fixture
-def engine() -> Iterator[Local]:
+def engine() -> Iterator[LocalEngine]:
     engine = speech.engine(SMALL, max_loaded=1)
     yield engine
     engine.close()
@@ -45,8 +45,8 @@ def engine() -> Iterator[Local]:
 def nothing() -> None: ...
 
 
-def ask(engine: Local, watch: Callable[[], None] = nothing) -> str:
-    request = Request(sound=speech.pcm("jfk"), model=SMALL)
+def ask(engine: LocalEngine, watch: Callable[[], None] = nothing) -> str:
+    request = TranscribeRequest(sound=speech.pcm("jfk"), model=SMALL)
     return engine.transcribe(request, watch).text
 
 
@@ -61,7 +61,7 @@ def is_gone(pid: int) -> bool:
 class Once:
     """A watch that does something as soon as the engine computes, and then no more."""
 
-    def __init__(self, engine: Local, act: Callable[[int], None]) -> None:
+    def __init__(self, engine: LocalEngine, act: Callable[[int], None]) -> None:
         self._engine = engine
         self._act: Callable[[int], None] | None = act
 
@@ -73,7 +73,7 @@ class Once:
 
 
 def test_killed_in_the_middle_it_says_so_and_the_next_question_is_answered(
-    engine: Local, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    engine: LocalEngine, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG, logger=hosts.__name__)
     with pytest.raises(EngineFailed, match="memory") as caught:
@@ -98,7 +98,7 @@ def test_killed_in_the_middle_it_says_so_and_the_next_question_is_answered(
     assert capfd.readouterr() == ("", "")
 
 
-def test_whoever_watches_ends_it(engine: Local) -> None:
+def test_whoever_watches_ends_it(engine: LocalEngine) -> None:
     seen: list[int] = []
 
     def stop(pid: int) -> None:
@@ -111,7 +111,7 @@ def test_whoever_watches_ends_it(engine: Local) -> None:
     assert engine.pid is None
 
 
-def test_one_question_at_a_time_and_who_waits_is_heard(engine: Local) -> None:
+def test_one_question_at_a_time_and_who_waits_is_heard(engine: LocalEngine) -> None:
     """The second waits for its turn, and may give up meanwhile."""
     first_asks, done = threading.Event(), threading.Event()
     answers: list[str] = []
@@ -137,7 +137,7 @@ def test_one_question_at_a_time_and_who_waits_is_heard(engine: Local) -> None:
     assert "country" in answers[0], "the one who computed was not disturbed"
 
 
-def test_closing_ends_the_process_and_whoever_asks(engine: Local) -> None:
+def test_closing_ends_the_process_and_whoever_asks(engine: LocalEngine) -> None:
     closing = threading.Thread(target=engine.close)
     with pytest.raises(EngineFailed):
         ask(engine, Once(engine, lambda pid: closing.start()))
@@ -148,16 +148,16 @@ def test_closing_ends_the_process_and_whoever_asks(engine: Local) -> None:
 PARENT = """
 import sys
 from rushes.engines.cache import Cache
-from rushes.engines.engine import Request, SpeakerRequest
-from rushes.engines.local import Local
+from rushes.engines.engine import TranscribeRequest, SpeakerRequest
+from rushes.engines.local import LocalEngine
 from pathlib import Path
-engine = Local(Cache(Path(sys.argv[1])))
+engine = LocalEngine(Cache(Path(sys.argv[1])))
 def tell(*at):
     print(engine.pid, flush=True)
 if sys.argv[2] == "words":
     sound = Path(sys.argv[3]).read_bytes()
     while True:
-        engine.transcribe(Request(sound=sound, model="whisper-tiny.en"), tell)
+        engine.transcribe(TranscribeRequest(sound=sound, model="whisper-tiny.en"), tell)
 engine.diarize(SpeakerRequest(path=Path(sys.argv[3])), tell, lambda: None)
 """
 
@@ -207,33 +207,33 @@ def test_the_least_recently_used_model_makes_room() -> None:
 
 
 def test_a_model_that_may_not_be_fetched_is_named(tmp_path: Path) -> None:
-    engine = Local(Cache(tmp_path), auto_download=False)
+    engine = LocalEngine(Cache(tmp_path), auto_download=False)
     with pytest.raises(ModelUnavailable, match="rushes models pull whisper-base"):
         engine.prepare(["whisper-base"], lambda share, what: None, nothing)
     with pytest.raises(ModelUnavailable, match="rushes models pull whisper-base"):
-        engine.transcribe(Request(sound=b"", model="base"), nothing)
+        engine.transcribe(TranscribeRequest(sound=b"", model="base"), nothing)
     with pytest.raises(ModelUnavailable, match="rushes models pull diarization-default"):
         engine.diarize(SpeakerRequest(path=tmp_path), lambda share: None, nothing)
     assert engine.pid is None
 
 
-def test_a_model_is_what_it_is_for(engine: Local) -> None:
+def test_a_model_is_what_it_is_for(engine: LocalEngine) -> None:
     with pytest.raises(ModelUnavailable, match="no model for transcription"):
-        engine.transcribe(Request(sound=b"", model="diarization-default"), nothing)
+        engine.transcribe(TranscribeRequest(sound=b"", model="diarization-default"), nothing)
     with pytest.raises(ModelUnavailable, match="there are whisper-tiny"):
-        engine.transcribe(Request(sound=b"", model="whisper-huge"), nothing)
+        engine.transcribe(TranscribeRequest(sound=b"", model="whisper-huge"), nothing)
     with pytest.raises(errors.PermanentFailure, match="it knows en") as caught:
-        engine.transcribe(Request(sound=b"", model=SMALL, language="de"), nothing)
+        engine.transcribe(TranscribeRequest(sound=b"", model=SMALL, language="de"), nothing)
     assert caught.value.code == "unsupported_language"
 
 
 def test_a_missing_card_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(locals, "CARDS", ())
-    engine = Local(Cache(tmp_path), device="cuda")
+    engine = LocalEngine(Cache(tmp_path), device="cuda")
     assert "RUSHES_ENGINE_DEVICE" in str(engine.capabilities().reason)
     with pytest.raises(EngineUnavailable, match="RUSHES_ENGINE_DEVICE"):
         engine.prepare([], lambda share, what: None, nothing)
-    assert Local(Cache(tmp_path)).capabilities().device == "cpu"
+    assert LocalEngine(Cache(tmp_path)).capabilities().device == "cpu"
 
 
 def test_a_card_that_only_seems_to_be_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_without_its_libraries_it_says_how_to_get_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(locals, "LIBRARIES", ("not_installed",))
-    engine = Local(Cache(tmp_path))
+    engine = LocalEngine(Cache(tmp_path))
     assert "rushes[speech]" in str(engine.capabilities().reason)
     with pytest.raises(EngineUnavailable, match=r"rushes\[speech\]"):
         engine.speech(b"", nothing)
@@ -260,7 +260,7 @@ def test_a_text_that_does_not_fit_is_known_to_be_cut(monkeypatch: pytest.MonkeyP
     from rushes.engines import whisper
 
     listener = whisper.Whisper(speech.cache_dir(SMALL) / SMALL, "cpu", 2)
-    request = Request(sound=speech.pcm("jfk"), model=SMALL)
+    request = TranscribeRequest(sound=speech.pcm("jfk"), model=SMALL)
     whole = listener.transcribe(request)
     assert not whole.is_cut
     monkeypatch.setattr(whisper, "TOKENS_PER_SECOND", 1)

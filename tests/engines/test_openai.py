@@ -23,8 +23,8 @@ from rushes.engines.engine import (
     EngineFailed,
     EngineUnavailable,
     ModelUnavailable,
-    Request,
     SpeakerRequest,
+    TranscribeRequest,
 )
 from rushes.engines.openai import OpenAI
 from rushes.engines.registry import Options, Registry
@@ -141,7 +141,9 @@ def engine(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAI]:
 
 
 def ask(engine: OpenAI, **more: Any) -> Any:
-    return engine.transcribe(Request(sound=SOUND, model="whisper-large", **more), lambda: None)
+    return engine.transcribe(
+        TranscribeRequest(sound=SOUND, model="whisper-large", **more), lambda: None
+    )
 
 
 def test_words_times_and_trust_are_read(server: Server, engine: OpenAI) -> None:
@@ -293,7 +295,7 @@ def test_whoever_watches_is_let_go_while_the_server_thinks(server: Server, engin
             raise errors.Canceled("enough")
 
     with pytest.raises(errors.Canceled):
-        engine.transcribe(Request(sound=SOUND), watch)
+        engine.transcribe(TranscribeRequest(sound=SOUND), watch)
 
 
 def test_models_are_those_of_the_server(server: Server, engine: OpenAI) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import speech
-from rushes.engines.engine import RATE, SpeakerRequest, Turn
+from rushes.engines.engine import RATE, SpeakerRequest, SpeakerTurn
 
 np = pytest.importorskip("numpy")
 speakers = pytest.importorskip("rushes.engines.speakers")
@@ -65,13 +65,13 @@ def test_pieces_cover_everything_and_are_about_equal(minutes: int) -> None:
 
 def test_a_turn_that_was_cut_is_one_again() -> None:
     pieces = [
-        [Turn(start=1, end=5, speaker=1), Turn(start=4, end=10, speaker=0)],
-        [Turn(start=0, end=2, speaker=0), Turn(start=5, end=6, speaker=0)],
+        [SpeakerTurn(start=1, end=5, speaker=1), SpeakerTurn(start=4, end=10, speaker=0)],
+        [SpeakerTurn(start=0, end=2, speaker=0), SpeakerTurn(start=5, end=6, speaker=0)],
     ]
     assert speakers._joined(pieces, [0.0, 10.0]) == [
-        Turn(start=1, end=5, speaker=1),
-        Turn(start=4, end=12, speaker=0),
-        Turn(start=15, end=16, speaker=0),
+        SpeakerTurn(start=1, end=5, speaker=1),
+        SpeakerTurn(start=4, end=12, speaker=0),
+        SpeakerTurn(start=15, end=16, speaker=0),
     ]
 
 

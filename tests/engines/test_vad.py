@@ -43,24 +43,24 @@ def test_speech_is_what_lasts(
     parts: list[tuple[float, float]], expected: list[tuple[float, float]]
 ) -> None:
     given = frames(*parts)
-    found = vad.spans(given, len(given) * STEP)
+    found = vad.intervals(given, len(given) * STEP)
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         assert one == pytest.approx(other, abs=3 * STEP)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.6, 1.0]), max_size=400), st.floats(0, 1))
-def test_spans_are_in_order_inside_and_apart(probabilities: list[float], cut: float) -> None:
+def test_intervals_are_in_order_inside_and_apart(probabilities: list[float], cut: float) -> None:
     duration = max(0.0, (len(probabilities) - cut) * STEP)
-    spans = vad.spans(probabilities, duration)
-    assert all(0 <= start < end <= duration for start, end in spans)
-    assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    found = vad.intervals(probabilities, duration)
+    assert all(0 <= start < end <= duration for start, end in found)
+    assert all(one[1] <= other[0] for one, other in pairwise(found))
 
 
 @given(st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.6, 1.0]), max_size=400))
 def test_nothing_that_lasts_is_lost(probabilities: list[float]) -> None:
-    """Every run of sure speech that is long enough lies inside a span."""
-    spans = vad.spans(probabilities, len(probabilities) * STEP)
+    """Every run of sure speech that is long enough lies inside an interval."""
+    found = vad.intervals(probabilities, len(probabilities) * STEP)
     run = 0
     for at, probability in enumerate([*probabilities, 0.0]):
         if probability >= vad.SPEECH:
@@ -68,7 +68,7 @@ def test_nothing_that_lasts_is_lost(probabilities: list[float]) -> None:
             continue
         if run * STEP > vad.MIN_SPEECH_SECONDS:
             middle = (at - run / 2) * STEP
-            assert any(start <= middle <= end for start, end in spans)
+            assert any(start <= middle <= end for start, end in found)
         run = 0
 
 
@@ -79,9 +79,9 @@ LOUDNESS = st.sampled_from([0, 1, 2, 500, -30_000])
 @given(st.lists(st.tuples(LOUDNESS, st.integers(1, 30)), max_size=8))
 def test_all_but_digital_silence_is_kept(parts: list[tuple[int, int]]) -> None:
     samples = array("h", [level for level, tenths in parts for _ in range(tenths * RATE // 10)])
-    spans = vad.not_silent(samples.tobytes())
+    found = vad.not_silent(samples.tobytes())
     kept: set[int] = set()
-    for start, end in spans:
+    for start, end in found:
         assert 0 <= start < end <= len(samples) / RATE
         assert end - start <= vad.LONGEST_SECONDS + 0.1
         kept.update(range(round(start * 50), round(end * 50) + 1))
@@ -93,6 +93,6 @@ def test_all_but_digital_silence_is_kept(parts: list[tuple[int, int]]) -> None:
 def test_a_long_sound_is_cut_where_it_is_quiet() -> None:
     loud, quiet = array("h", [900] * RATE), array("h", [20] * (RATE // 10))
     sound = (loud * 12 + quiet + loud * 15).tobytes()
-    spans = vad.not_silent(sound)
-    assert spans[0] == pytest.approx((0.0, 12.0), abs=0.1)
-    assert spans[-1][1] == pytest.approx(len(sound) / BYTES_PER_SECOND)
+    found = vad.not_silent(sound)
+    assert found[0] == pytest.approx((0.0, 12.0), abs=0.1)
+    assert found[-1][1] == pytest.approx(len(sound) / BYTES_PER_SECOND)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rushes import errors, insight
-from rushes.jobs import part_store
+from rushes import errors, queue_report
+from rushes.jobs import relation_store
 from rushes.jobs.job import ErrorClass, State
 from rushes.jobs.lifecycle import MAX_CLAIMS
 from rushes.media import library
@@ -106,7 +106,7 @@ def test_only_the_parts_of_the_last_division_are_counted(world: World) -> None:
         world.complete(world.claim())
     world.divide(world.claim(), 2)
     with world.db.read() as tx:
-        counted = part_store.counts(tx, job_id)
+        counted = relation_store.counts(tx, job_id)
     assert counted is not None
     assert (counted["parts"], counted["completed"], counted["progress"]) == (2, 0, 0)
 
@@ -337,7 +337,7 @@ def test_it_says_how_many_parts_it_waits_for(world: World) -> None:
     job_id, _ = divided(world, 3)
     world.complete(world.claim())
     with world.db.read() as tx:
-        told = insight.why(tx, world.job(job_id), world.terms, offline_after_ms=60_000)
+        told = queue_report.why(tx, world.job(job_id), world.terms, offline_after_ms=60_000)
     assert told["reasons"] == [{"code": "parts", "sentence": "It waits for 2 of 3 parts."}]
 
 

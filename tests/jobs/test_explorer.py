@@ -14,7 +14,7 @@ import world as worlds
 from jobs.explorer import LOST_REPLY, VERBS, BrokenRule, Explorer, Setup
 from rushes import events
 from rushes.db import dialects
-from rushes.jobs import invariants, lifecycle, part_store, store
+from rushes.jobs import invariants, lifecycle, relation_store, store
 from rushes.jobs import job as jobs
 from rushes.jobs.job import State
 from rushes.jobs.lifecycle import Facts, Loss, Next
@@ -238,7 +238,7 @@ def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wholes_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_store, "lock_divided", lambda tx, ids: [])
+    monkeypatch.setattr(relation_store, "lock_divided", lambda tx, ids: [])
 
 
 def one_part_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def one_part_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parts_outlive_their_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_store, "live_parts", lambda tx, wholes: [])
+    monkeypatch.setattr(relation_store, "live_parts", lambda tx, wholes: [])
 
 
 def children_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

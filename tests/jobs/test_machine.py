@@ -30,7 +30,7 @@ from rushes.jobs import job as jobs
 from rushes.jobs import queue as queue_module
 from rushes.jobs.job import ErrorClass, NewJob, Outcome, Priority, State
 from rushes.jobs.policy import Policy
-from rushes.jobs.queue import Enqueued, Terms
+from rushes.jobs.queue import Enqueued, QueueTerms
 from rushes.media import library
 from rushes.protocol import Assignment, Beat, Claim
 from world import EPOCH, World, open_postgres, open_sqlite
@@ -506,7 +506,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(policy=st.sampled_from(Policy), options=OPTIONS)
     def begin(self, policy: Policy, options: dict[str, Any]) -> None:
-        self.world.set_terms(Terms(policy=policy))
+        self.world.set_terms(QueueTerms(policy=policy))
         self.model.policy = policy
         self._add_media()
         self._enqueue([NewJob(kind="cut"), NewJob(**options)])

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 import plans
-from rushes import events, insight
+from rushes import events, queue_report
 from rushes.jobs import read_store
 from rushes.jobs.job import ErrorClass, NewJob
-from rushes.jobs.read_store import Filter
+from rushes.jobs.read_store import JobFilter
 from rushes.protocol import Claim
 from world import World
 
@@ -112,9 +112,9 @@ def test_the_history_looks_at_nothing_that_ended_before(
     with world.db.begin() as tx:
         tx.all("ANALYZE")
     found = plans.collect(world, monkeypatch, lambda sql: "FROM jobs" in sql)
-    for wanted in (Filter(), Filter(user_id="", kind="noop", not_kinds=["webhook"])):
+    for wanted in (JobFilter(), JobFilter(user_id="", kind="noop", not_kinds=["webhook"])):
         with world.db.read() as tx:
-            told = insight.history(tx, wanted, 24)
+            told = queue_report.history(tx, wanted, 24)
         assert sum(each["completed"] for each in told["items"]) == 1
     monkeypatch.undo()
     assert len(found) == 2
@@ -139,14 +139,14 @@ def test_waiting_and_running_are_told_where_the_job_ended(world: World) -> None:
     world.pass_time(120)
     world.complete(_begun(world))
     with world.db.read() as tx:
-        told = insight.history(tx, Filter(), 1)
-    spans = [each for each in told["items"] if each["completed"] or each["failed"]]
-    assert {each["wait_seconds"] for each in spans} == {30.0}
-    assert {each["run_seconds"] for each in spans} <= {10.0, None}
-    assert sum(each["completed"] for each in spans) == 2
-    assert sum(each["failed"] for each in spans) == 1
-    assert spans[-1] is told["items"][-1]
-    assert spans[0]["at"] < spans[-1]["at"]
+        told = queue_report.history(tx, JobFilter(), 1)
+    buckets = [each for each in told["items"] if each["completed"] or each["failed"]]
+    assert {each["wait_seconds"] for each in buckets} == {30.0}
+    assert {each["run_seconds"] for each in buckets} <= {10.0, None}
+    assert sum(each["completed"] for each in buckets) == 2
+    assert sum(each["failed"] for each in buckets) == 1
+    assert buckets[-1] is told["items"][-1]
+    assert buckets[0]["at"] < buckets[-1]["at"]
 
 
 def test_a_users_figures_do_not_cost_more_with_the_jobs_of_others(
@@ -166,3 +166,27 @@ def test_a_users_figures_do_not_cost_more_with_the_jobs_of_others(
     for plan in (counting, failures):
         assert "Seq Scan on jobs" not in plan
         assert not re.search(r"SCAN jobs(?! USING)", plan)
+
+
+def test_the_figures_of_all_jobs_do_not_read_those_that_have_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 2_000))
+    ended = [each.claim for _ in range(19) for each in world.claim_all(limit=100)]
+    world.run(lambda tx: world.queue.complete_many(tx, [(claim, None) for claim in ended]))
+    with world.db.read() as tx:
+        before = read_store.totals(tx)
+    assert world.run(events.assign_positions) > 0
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    found = plans.collect(world, monkeypatch, lambda sql: "GROUP BY kind, state" in sql)
+    with world.db.read() as tx:
+        assert read_store.totals(tx) == before
+        assert tx.all("SELECT kind, state, count FROM job_counts") == [
+            {"kind": "noop", "state": "completed", "count": 1_900}
+        ]
+    [(_, plan)] = found
+    assert "Seq Scan on jobs" not in plan
+    assert not re.search(r"SCAN jobs(?! USING)", plan)
+    for index in ("jobs_queued", "jobs_processing", "jobs_blocked", "events_without_position"):
+        assert index in plan, index

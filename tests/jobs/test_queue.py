@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import world as worlds
-from rushes import errors, events, insight
+from rushes import errors, events, queue_report
 from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
@@ -1063,7 +1063,7 @@ def test_a_worker_whose_lease_was_lost_is_not_there_until_it_is_heard_of_again(
         online = [
             each.id
             for each in fleet.all_workers(tx)
-            if insight.is_online(each, world.clock.at, 300_000)
+            if queue_report.is_online(each, world.clock.at, 300_000)
         ]
     assert sorted(online) == sorted([hung.id, idle.id])
     world.hear(dead)
@@ -1139,7 +1139,7 @@ def test_jobs_are_listed_newest_first_in_pages(world: World) -> None:
     ids = [world.enqueue() for _ in range(5)]
     with world.db.read() as tx:
         first = read_store.list_jobs(tx, limit=2)
-        queued = read_store.Filter(state="queued")
+        queued = read_store.JobFilter(state="queued")
         second = read_store.list_jobs(tx, queued, limit=2, before=first[-1].id)
     assert [job.id for job in first + second] == ids[:0:-1]
 

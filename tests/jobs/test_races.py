@@ -26,7 +26,7 @@ ROUNDS = 12
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
-    """Run the calls at the same moment; answers what each returned or raised."""
+    """Run the calls at the same moment; returns what each returned or raised."""
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import plans
-from rushes.folding import folded
 from rushes.media import list_store, media
 from rushes.media import store as media_store
-from rushes.media.list_store import Wanted
+from rushes.media.list_store import MediaFilter
 from rushes.media.media import Sort
+from rushes.text_match import folded
 from world import World
 
 MANY = """
@@ -29,7 +29,7 @@ def full(world: World) -> World:
     return world
 
 
-def pages(world: World, wanted: Wanted, sort: Sort, limit: int) -> list[str]:
+def pages(world: World, wanted: MediaFilter, sort: Sort, limit: int) -> list[str]:
     """All ids, page by page."""
     ids: list[str] = []
     after = None
@@ -39,7 +39,7 @@ def pages(world: World, wanted: Wanted, sort: Sort, limit: int) -> list[str]:
         ids += [each.id for each in found]
         if len(found) < limit:
             return ids
-        after = media.place(found[-1], sort)
+        after = media.list_position(found[-1], sort)
 
 
 @pytest.mark.parametrize("sort", [each for each in Sort if each is not Sort.DELETED])
@@ -47,7 +47,7 @@ def pages(world: World, wanted: Wanted, sort: Sort, limit: int) -> list[str]:
 def test_pages_together_are_the_whole_list_in_order(
     full: World, sort: Sort, owner: str | None
 ) -> None:
-    wanted = Wanted(user_id=owner)
+    wanted = MediaFilter(user_id=owner)
     ids = pages(full, wanted, sort, 700)
     assert ids == pages(full, wanted, sort, 5000)
     assert len(ids) == len(set(ids)) == (3000 if owner is None else 1000)
@@ -63,7 +63,7 @@ def test_a_page_walks_an_index(
     owner: str | None,
     figures: bool,
 ) -> None:
-    wanted = Wanted(user_id=owner)
+    wanted = MediaFilter(user_id=owner)
     with world.db.begin() as tx:
         tx.all(MANY)
         if figures:
@@ -71,7 +71,7 @@ def test_a_page_walks_an_index(
     with world.db.read() as tx:
         [first] = list_store.list_media(tx, wanted, sort=sort, limit=1)
     found = plans.collect(world, monkeypatch, lambda sql: True, plans.SORTING)
-    for after in (None, media.place(first, sort)):
+    for after in (None, media.list_position(first, sort)):
         with world.db.read() as tx:
             list_store.list_media(tx, wanted, sort=sort, after=after, limit=100)
     monkeypatch.undo()
@@ -90,16 +90,16 @@ def test_what_has_no_length_yet_comes_last(world: World) -> None:
     with world.db.begin() as tx:
         media_store.set_facts(tx, short, kind=None, duration=1.5)
         media_store.set_facts(tx, long, kind=None, duration=90)
-    assert pages(world, Wanted(), Sort.LONGEST, 1) == [long, short, unknown]
+    assert pages(world, MediaFilter(), Sort.LONGEST, 1) == [long, short, unknown]
 
 
 def test_titles_are_in_order_whatever_their_capitals(world: World) -> None:
     ids = {title: world.add_media(title) for title in ("beta", "Alpha", "alpha 2", "ALPHA 1")}
     assert [folded("ﬁLM"), folded("film")] == ["film", "film"]
     in_order = [ids[each] for each in ("Alpha", "ALPHA 1", "alpha 2", "beta")]
-    assert pages(world, Wanted(), Sort.TITLE, 1) == in_order
+    assert pages(world, MediaFilter(), Sort.TITLE, 1) == in_order
 
 
 def test_titles_that_begin_alike_for_long_are_all_listed(world: World) -> None:
     ids = [world.add_media("x" * 250 + str(n)) for n in range(5)]
-    assert pages(world, Wanted(), Sort.TITLE, 2) == ids
+    assert pages(world, MediaFilter(), Sort.TITLE, 2) == ids

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from rushes.jobs.job import ErrorClass
-from rushes.media import library, list_store, playback_store
-from rushes.media.list_store import Wanted
-from rushes.media.media import NewMedia, Options
+from rushes.media import library, list_store
+from rushes.media.list_store import MediaFilter
+from rushes.media.media import NewMedia, ProcessingOptions
+from rushes.playback import store as playback_store
 from world import World
 
 
 def heard_only(world: World) -> str:
-    options = Options(transcode=False, language="de", speech={"model": "whisper-tiny"})
+    options = ProcessingOptions(transcode=False, language="de", speech={"model": "whisper-tiny"})
     new = NewMedia(user_id="ann", title="Talk", source_key="sources/talk", options=options)
     return world.run(lambda tx: library.add(tx, world.queue, new))
 
@@ -18,7 +19,7 @@ def heard_only(world: World) -> str:
 def statuses(world: World, media_id: str) -> tuple[str, str]:
     with world.db.read() as tx:
         item = library.found(tx, media_id, "ann")
-        wanted = Wanted(user_id="ann", status=item.status, transcript=item.transcript_status)
+        wanted = MediaFilter(user_id="ann", status=item.status, transcript=item.transcript_status)
         listed = list_store.list_media(tx, wanted, limit=10)
     assert [each.id for each in listed] == [media_id]
     return item.status, item.transcript_status

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from rushes import errors
 from rushes.media import media, pipeline
-from rushes.media.media import Options
+from rushes.media.media import ProcessingOptions
 
 SETTINGS = {"crf": 20}
 
 
 def test_a_new_media_is_encoded_and_transcribed_at_the_same_time() -> None:
-    options = Options(profile="small", language="de", diarize=True)
+    options = ProcessingOptions(profile="small", language="de", diarize=True)
     transcode, transcribe = pipeline.first_jobs("med_1", "usr_1", options, "small", SETTINGS)
     assert (transcode.kind, transcode.args) == (
         "transcode",
@@ -26,13 +26,15 @@ def test_a_new_media_is_encoded_and_transcribed_at_the_same_time() -> None:
 
 
 def test_whoever_wants_no_transcript_gets_none() -> None:
-    options = Options(transcribe=False)
+    options = ProcessingOptions(transcribe=False)
     jobs = pipeline.first_jobs("med_1", "usr_1", options, "default", SETTINGS)
     assert [job.kind for job in jobs] == ["transcode"]
 
 
 def test_what_is_only_to_be_heard_is_not_encoded() -> None:
-    options = Options(transcode=False, diarize=True, speech={"model": "whisper-tiny", "task": None})
+    options = ProcessingOptions(
+        transcode=False, diarize=True, speech={"model": "whisper-tiny", "task": None}
+    )
     [job] = pipeline.first_jobs("med_1", "usr_1", options, "default", SETTINGS)
     assert (job.kind, job.args) == ("transcribe", {"diarize": True, "model": "whisper-tiny"})
 

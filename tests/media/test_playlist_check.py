@@ -7,7 +7,7 @@ import pytest
 from rushes import errors
 from rushes.media.playlist_check import references
 from rushes.tools import playlist
-from rushes.tools.playlist import Audio, Track, Video
+from rushes.tools.playlist import Audio, DashTrack, Video
 
 VIDEO = Video(
     name="720p",
@@ -35,7 +35,10 @@ def test_what_rushes_writes_itself_is_fine() -> None:
         "720p/seg_00000.m4s",
         "720p/seg_00001.m4s",
     }
-    tracks = [Track(VIDEO, [4.0, 4.0, 2.5], 30_000), Track(AUDIO, [4.0, 4.0], 48_000)]
+    tracks = [
+        DashTrack(VIDEO, [4.0, 4.0, 2.5], 30_000),
+        DashTrack(AUDIO, [4.0, 4.0], 48_000),
+    ]
     manifest = playlist.manifest(tracks, 10.5)
     assert references("manifest.mpd", manifest.encode()) == {
         *(f"720p/{name}" for name in ("init.mp4", *map(playlist.segment_name, range(3)))),

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from resilience.stage import until
+from resilience.breakpoints import until
 from rushes import Rushes, errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs import invariants
 from rushes.jobs import store as jobs_store
 from rushes.jobs.job import NewJob, State
-from rushes.media import library, orders, purge, purge_store, trash
-from rushes.media import storage as storages
+from rushes.media import library, purge, purge_store, requests, trash
 from rushes.media import store as media_store
-from rushes.media.media import Media, NewMedia, Options
-from rushes.media.storage import Storage
+from rushes.media.media import Media, NewMedia, ProcessingOptions
 from rushes.protocol import Artifact, Claim
+from rushes.storage import storage as storages
+from rushes.storage.storage import Storage
 from world import World, postgres_database
 
 DAY = 86_400.0
@@ -40,7 +40,7 @@ class Job:
     def raise_if_stopped(self) -> None: ...
 
 
-class Shelf:
+class MediaHarness:
     """Media with real files."""
 
     def __init__(self, world: World, storage: Storage) -> None:
@@ -53,7 +53,11 @@ class Shelf:
         key = f"sources/upl_{self.number}"
         self.storage.put(key, b"source")
         new = NewMedia(
-            user_id="ada", title="Wedding", source_key=key, size_bytes=6, options=Options(**options)
+            user_id="ada",
+            title="Wedding",
+            source_key=key,
+            size_bytes=6,
+            options=ProcessingOptions(**options),
         )
         return self.world.run(lambda tx: library.add(tx, self.world.queue, new))
 
@@ -102,73 +106,73 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(world: World, tmp_path: Path) -> Iterator[Shelf]:
-    yield Shelf(world, storages.open((tmp_path / "files").as_uri()))
+def harness(world: World, tmp_path: Path) -> Iterator[MediaHarness]:
+    yield MediaHarness(world, storages.open((tmp_path / "files").as_uri()))
     world.check()
 
 
-def test_a_restore_brings_the_version_back_without_its_link(shelf: Shelf) -> None:
-    media_id = shelf.add(transcribe=False)
-    shelf.publish(media_id)
-    before = shelf.get(media_id)
+def test_a_restore_brings_the_version_back_without_its_link(harness: MediaHarness) -> None:
+    media_id = harness.add(transcribe=False)
+    harness.publish(media_id)
+    before = harness.get(media_id)
     assert before is not None
-    shelf.world.run(lambda tx: library.share(tx, before))
-    shelf.delete(media_id)
-    assert shelf.get(media_id) is None
-    shelf.world.advance(29 * DAY)
-    assert shelf.plan() == 0
-    after = shelf.restore(media_id)
+    harness.world.run(lambda tx: library.share(tx, before))
+    harness.delete(media_id)
+    assert harness.get(media_id) is None
+    harness.world.advance(29 * DAY)
+    assert harness.plan() == 0
+    after = harness.restore(media_id)
     assert (after.status, after.current_version_id) == ("ready", before.current_version_id)
     assert (after.share_token, after.deleted_at) == (None, None)
-    rows = shelf.world.rows("SELECT type FROM events ORDER BY seq")
+    rows = harness.world.rows("SELECT type FROM events ORDER BY seq")
     assert [row["type"] for row in rows][-2:] == ["media.deleted", "media.updated"]
 
 
-def test_work_that_was_waiting_goes_on_after_a_restore(shelf: Shelf) -> None:
-    media_id = shelf.add()
-    shelf.world.advance(1)
-    shelf.delete(media_id)
-    assert shelf.jobs(media_id) == [("transcode", "canceled"), ("transcribe", "canceled")]
-    item = shelf.restore(media_id)
+def test_work_that_was_waiting_goes_on_after_a_restore(harness: MediaHarness) -> None:
+    media_id = harness.add()
+    harness.world.advance(1)
+    harness.delete(media_id)
+    assert harness.jobs(media_id) == [("transcode", "canceled"), ("transcribe", "canceled")]
+    item = harness.restore(media_id)
     assert (item.status, item.transcript_status) == ("pending", "pending")
     for _ in range(2):
-        shelf.world.advance(1)
-        shelf.delete(media_id)
-        shelf.restore(media_id)
-    states = [state for _, state in shelf.jobs(media_id)]
+        harness.world.advance(1)
+        harness.delete(media_id)
+        harness.restore(media_id)
+    states = [state for _, state in harness.jobs(media_id)]
     assert sorted(states) == ["canceled"] * 6 + ["queued"] * 2
 
 
-def test_what_was_canceled_before_stays_canceled(shelf: Shelf) -> None:
-    media_id = shelf.add(transcode=False)
-    [row] = shelf.world.rows("SELECT id FROM jobs")
-    shelf.world.cancel(row["id"])
-    shelf.world.advance(1)
-    shelf.delete(media_id)
-    assert shelf.restore(media_id).transcript_status == "failed"
-    assert shelf.jobs(media_id) == [("transcribe", "canceled")]
+def test_what_was_canceled_before_stays_canceled(harness: MediaHarness) -> None:
+    media_id = harness.add(transcode=False)
+    [row] = harness.world.rows("SELECT id FROM jobs")
+    harness.world.cancel(row["id"])
+    harness.world.advance(1)
+    harness.delete(media_id)
+    assert harness.restore(media_id).transcript_status == "failed"
+    assert harness.jobs(media_id) == [("transcribe", "canceled")]
 
 
-def test_a_job_waits_again_for_the_one_it_waited_for(shelf: Shelf) -> None:
-    world, media_id = shelf.world, shelf.add(transcribe=False)
+def test_a_job_waits_again_for_the_one_it_waited_for(harness: MediaHarness) -> None:
+    world, media_id = harness.world, harness.add(transcribe=False)
     [first] = world.rows("SELECT id FROM jobs")
     child = NewJob(kind="custom", media_id=media_id, parent_id=first["id"])
     world.run(lambda tx: world.queue.enqueue(tx, child))
-    shelf.delete(media_id)
-    shelf.restore(media_id)
-    assert shelf.jobs(media_id)[2:] == [("transcode", "queued"), ("custom", "blocked")]
-    shelf.publish(media_id)
-    assert shelf.jobs(media_id)[2:] == [("transcode", "completed"), ("custom", "queued")]
+    harness.delete(media_id)
+    harness.restore(media_id)
+    assert harness.jobs(media_id)[2:] == [("transcode", "queued"), ("custom", "blocked")]
+    harness.publish(media_id)
+    assert harness.jobs(media_id)[2:] == [("transcode", "completed"), ("custom", "queued")]
 
 
-def test_work_goes_on_though_its_worker_has_yet_to_stop(shelf: Shelf) -> None:
+def test_work_goes_on_though_its_worker_has_yet_to_stop(harness: MediaHarness) -> None:
     """It takes over what the other has put, and the other can neither add to it nor complete."""
-    world, media_id = shelf.world, shelf.add(transcribe=False)
+    world, media_id = harness.world, harness.add(transcribe=False)
     slow = world.claim(world.worker(kinds=["transcode"]))
-    shelf.put(slow, media_id)
-    shelf.delete(media_id)
+    harness.put(slow, media_id)
+    harness.delete(media_id)
     assert world.heartbeat(slow).cancel
-    assert shelf.restore(media_id).status == "processing"
+    assert harness.restore(media_id).status == "processing"
     quick = world.claim(world.worker(kinds=["transcode"]))
     assert world.job(quick.job_id).retry_of == slow.job_id
     version = world.run(lambda tx: library.start_version(tx, quick, media_id))
@@ -177,111 +181,111 @@ def test_work_goes_on_though_its_worker_has_yet_to_stop(shelf: Shelf) -> None:
     with pytest.raises(errors.CancelRequested):
         world.complete(slow)
     assert world.fail(slow) is State.CANCELED
-    shelf.put(quick, media_id)
+    harness.put(quick, media_id)
     done = world.run(lambda tx: library.complete(tx, world.queue, quick, files=1))
     assert done.state == "completed"
-    item = shelf.get(media_id)
+    item = harness.get(media_id)
     assert item is not None
     assert item.current_version_id == version
 
 
-def test_there_is_still_one_new_version_at_a_time(shelf: Shelf) -> None:
-    world, media_id = shelf.world, shelf.add(transcribe=False)
+def test_there_is_still_one_new_version_at_a_time(harness: MediaHarness) -> None:
+    world, media_id = harness.world, harness.add(transcribe=False)
     world.claim(world.worker(kinds=["transcode"]))
-    shelf.delete(media_id)
-    item = shelf.restore(media_id)
+    harness.delete(media_id)
+    item = harness.restore(media_id)
     [_, resumed] = world.rows("SELECT id FROM jobs ORDER BY id")
-    assert world.run(lambda tx: orders.retranscode(tx, world.queue, item)) == resumed["id"]
+    assert world.run(lambda tx: requests.retranscode(tx, world.queue, item)) == resumed["id"]
     with pytest.raises(errors.WrongState):
-        world.run(lambda tx: orders.trim(tx, world.queue, item, 1, 2))
+        world.run(lambda tx: requests.trim(tx, world.queue, item, 1, 2))
 
 
-def test_a_purge_takes_only_what_is_due_whoever_asks_for_it(shelf: Shelf) -> None:
-    seen, young, old = (shelf.add(transcribe=False) for _ in range(3))
+def test_a_purge_takes_only_what_is_due_whoever_asks_for_it(harness: MediaHarness) -> None:
+    seen, young, old = (harness.add(transcribe=False) for _ in range(3))
     for media_id in (seen, young, old):
-        shelf.publish(media_id)
-    shelf.delete(old)
-    shelf.world.advance(30 * DAY)
-    shelf.delete(young)
-    assert [shelf.purge(each)["objects"] for each in (seen, young)] == [0, 0]
-    assert shelf.files() == 6
-    assert shelf.plan() == 1
-    assert shelf.purge(old)["objects"] == 2
-    assert shelf.files() == 4
-    assert shelf.restore(young).status == "ready"
+        harness.publish(media_id)
+    harness.delete(old)
+    harness.world.advance(30 * DAY)
+    harness.delete(young)
+    assert [harness.purge(each)["objects"] for each in (seen, young)] == [0, 0]
+    assert harness.files() == 6
+    assert harness.plan() == 1
+    assert harness.purge(old)["objects"] == 2
+    assert harness.files() == 4
+    assert harness.restore(young).status == "ready"
     with pytest.raises(errors.WrongState, match="deleted for good"):
-        shelf.restore(old)
+        harness.restore(old)
     with pytest.raises(errors.WrongState, match="not in the trash"):
-        shelf.restore(seen)
+        harness.restore(seen)
 
 
-def test_what_is_overdue_can_be_restored_until_its_purge_begins(shelf: Shelf) -> None:
-    media_id = shelf.add(transcribe=False)
-    shelf.publish(media_id)
-    shelf.delete(media_id)
-    shelf.world.advance(40 * DAY)
-    assert shelf.plan() == 1
-    assert shelf.restore(media_id).status == "ready"
+def test_what_is_overdue_can_be_restored_until_its_purge_begins(harness: MediaHarness) -> None:
+    media_id = harness.add(transcribe=False)
+    harness.publish(media_id)
+    harness.delete(media_id)
+    harness.world.advance(40 * DAY)
+    assert harness.plan() == 1
+    assert harness.restore(media_id).status == "ready"
     # The job that was planned finds nothing to do.
-    assert shelf.purge(media_id)["objects"] == 0
-    assert shelf.files() == 2
+    assert harness.purge(media_id)["objects"] == 0
+    assert harness.files() == 2
 
 
-def test_what_was_given_up_goes_at_once(shelf: Shelf) -> None:
-    media_id = shelf.add(transcribe=False)
-    shelf.publish(media_id)
+def test_what_was_given_up_goes_at_once(harness: MediaHarness) -> None:
+    media_id = harness.add(transcribe=False)
+    harness.publish(media_id)
     with pytest.raises(errors.WrongState, match="trash"):
-        shelf.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
-    shelf.delete(media_id)
+        harness.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
+    harness.delete(media_id)
     with pytest.raises(errors.NotFound):
-        shelf.world.run(lambda tx: trash.purge(tx, media_id, "bob"))
-    shelf.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
+        harness.world.run(lambda tx: trash.purge(tx, media_id, "bob"))
+    harness.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
     with pytest.raises(errors.WrongState):
-        shelf.restore(media_id)
-    assert shelf.plan() == 1
-    assert shelf.purge(media_id)["objects"] == 2
-    assert shelf.files() == 0
+        harness.restore(media_id)
+    assert harness.plan() == 1
+    assert harness.purge(media_id)["objects"] == 2
+    assert harness.files() == 0
 
 
-def test_a_purge_waits_for_the_worker(shelf: Shelf) -> None:
-    media_id = shelf.add(transcribe=False)
-    claim = shelf.world.claim(shelf.world.worker(kinds=["transcode"]))
-    shelf.delete(media_id)
-    shelf.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
-    assert (shelf.plan(), shelf.purge(media_id)["objects"]) == (0, 0)
-    shelf.world.fail(claim)
-    assert (shelf.plan(), shelf.purge(media_id)["objects"]) == (1, 1)
+def test_a_purge_waits_for_the_worker(harness: MediaHarness) -> None:
+    media_id = harness.add(transcribe=False)
+    claim = harness.world.claim(harness.world.worker(kinds=["transcode"]))
+    harness.delete(media_id)
+    harness.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
+    assert (harness.plan(), harness.purge(media_id)["objects"]) == (0, 0)
+    harness.world.fail(claim)
+    assert (harness.plan(), harness.purge(media_id)["objects"]) == (1, 1)
 
 
 def test_a_purge_that_died_is_finished_and_cannot_be_taken_back(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    harness: MediaHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    media_id = shelf.add(transcribe=False)
-    shelf.publish(media_id)
-    shelf.delete(media_id)
-    shelf.world.advance(31 * DAY)
+    media_id = harness.add(transcribe=False)
+    harness.publish(media_id)
+    harness.delete(media_id)
+    harness.world.advance(31 * DAY)
 
     def die(keys: Any) -> None:
         raise RuntimeError("killed")
 
     with monkeypatch.context() as dying, pytest.raises(RuntimeError):
-        dying.setattr(shelf.storage, "delete", die)
-        shelf.purge(media_id)
-    assert shelf.files() == 2
+        dying.setattr(harness.storage, "delete", die)
+        harness.purge(media_id)
+    assert harness.files() == 2
     with pytest.raises(errors.WrongState, match="deleted for good"):
-        shelf.restore(media_id)
-    shelf.world.check()
-    assert shelf.plan() >= 1
-    assert shelf.purge(media_id)["objects"] == 2
-    assert shelf.purge(media_id)["objects"] == 0
-    assert shelf.files() == 0
+        harness.restore(media_id)
+    harness.world.check()
+    assert harness.plan() >= 1
+    assert harness.purge(media_id)["objects"] == 2
+    assert harness.purge(media_id)["objects"] == 0
+    assert harness.files() == 0
 
 
-def test_a_restore_and_a_purge_at_once_leave_all_or_nothing(shelf: Shelf) -> None:
-    world = shelf.world
-    items = [shelf.add(transcribe=False) for _ in range(6)]
+def test_a_restore_and_a_purge_at_once_leave_all_or_nothing(harness: MediaHarness) -> None:
+    world = harness.world
+    items = [harness.add(transcribe=False) for _ in range(6)]
     for media_id in items:
-        shelf.publish(media_id)
+        harness.publish(media_id)
     world.run(lambda tx: trash.put(tx, world.queue, items))
     world.advance(31 * DAY)
     restored: set[str] = set()
@@ -289,14 +293,14 @@ def test_a_restore_and_a_purge_at_once_leave_all_or_nothing(shelf: Shelf) -> Non
     def restore(media_id: str, start: threading.Barrier) -> None:
         start.wait()
         try:
-            shelf.restore(media_id)
+            harness.restore(media_id)
             restored.add(media_id)
         except errors.WrongState:
             pass
 
     def remove(media_id: str, start: threading.Barrier) -> None:
         start.wait()
-        shelf.purge(media_id)
+        harness.purge(media_id)
 
     for media_id in items:
         start = threading.Barrier(2)
@@ -306,8 +310,8 @@ def test_a_restore_and_a_purge_at_once_leave_all_or_nothing(shelf: Shelf) -> Non
         for thread in both:
             thread.join()
     for media_id in items:
-        assert (shelf.get(media_id) is not None) == (media_id in restored)
-    assert shelf.files() == 2 * len(restored)
+        assert (harness.get(media_id) is not None) == (media_id in restored)
+    assert harness.files() == 2 * len(restored)
 
 
 @pytest.mark.parametrize("first", ["restore", "purge"])
@@ -315,16 +319,18 @@ def test_the_second_of_the_two_waits_and_sees_what_the_first_has_done(
     postgres_world: World, tmp_path: Path, first: str
 ) -> None:
     """Where both can be under way: the first has its transaction open when the second begins."""
-    shelf = Shelf(postgres_world, storages.open((tmp_path / "files").as_uri()))
-    world, media_id = shelf.world, shelf.add(transcribe=False)
-    shelf.publish(media_id)
-    shelf.delete(media_id)
+    harness = MediaHarness(postgres_world, storages.open((tmp_path / "files").as_uri()))
+    world, media_id = harness.world, harness.add(transcribe=False)
+    harness.publish(media_id)
+    harness.delete(media_id)
     world.advance(31 * DAY)
     seen: list[Any] = []
 
     def second() -> None:
         try:
-            seen.append(shelf.purge(media_id) if first == "restore" else shelf.restore(media_id))
+            seen.append(
+                harness.purge(media_id) if first == "restore" else harness.restore(media_id)
+            )
         except errors.WrongState as error:
             seen.append(error)
 
@@ -340,11 +346,11 @@ def test_the_second_of_the_two_waits_and_sees_what_the_first_has_done(
     other.join()
     [answer] = seen
     if first == "restore":
-        assert (answer, shelf.files()) == ({"objects": 0}, 2)
-        assert shelf.get(media_id) is not None
+        assert (answer, harness.files()) == ({"objects": 0}, 2)
+        assert harness.get(media_id) is not None
     else:
         assert isinstance(answer, errors.WrongState)
-        assert shelf.get(media_id) is None
+        assert harness.get(media_id) is None
     world.check()
 
 
@@ -420,9 +426,9 @@ def _is_waiting(db: Database) -> bool:
     return bool(rows)
 
 
-def test_the_doctor_sees_a_media_whose_bytes_were_purged(shelf: Shelf) -> None:
-    world, media_id = shelf.world, shelf.add(transcribe=False)
-    shelf.publish(media_id)
+def test_the_doctor_sees_a_media_whose_bytes_were_purged(harness: MediaHarness) -> None:
+    world, media_id = harness.world, harness.add(transcribe=False)
+    harness.publish(media_id)
     world.run(lambda tx: tx.all("UPDATE versions SET state = 'purged'"))
     with world.db.read() as tx:
         broken = [each.invariant for each in invariants.check(tx)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 STORE = "jobs/store.py"
 LIFE = "jobs/lifecycle.py"
 QUEUE = "jobs/queue.py"
-PARTS = "jobs/part_store.py"
+PARTS = "jobs/relation_store.py"
 SCHEMA = "db/migrations/versions/0001_queue.py"
 LOOP = "worker/loop.py"
 EVENTS = "events.py"
@@ -54,8 +54,8 @@ MUTANTS: list[Mutant] = [
     (
         "heartbeat_does_not_extend",
         STORE,
-        "claim_expires_at = {now} + :lease_ms FROM given",
-        "claim_expires_at = jobs.claim_expires_at + 0 * :lease_ms FROM given",
+        "claim_expires_at = {now} + :lease_ms, heard_at = {now} FROM given",
+        "claim_expires_at = jobs.claim_expires_at + 0 * :lease_ms, heard_at = {now} FROM given",
     ),
     (
         "claims_before_time",
@@ -74,19 +74,19 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "no_grace_after_outage",
-        "jobs/beat_store.py",
+        "jobs/grace_store.py",
         "THEN {now} + :lease_ms ELSE",
         "THEN {now} + 0 * :lease_ms ELSE",
     ),
     (
         "grace_for_ever",
-        "jobs/beat_store.py",
+        "jobs/grace_store.py",
         "beat_at - {now} > :gap_ms\n",
         "true OR beat_at > :gap_ms\n",
     ),
     (
         "leases_after_clock_went_back",
-        "jobs/beat_store.py",
+        "jobs/grace_store.py",
         "WHERE state = 'processing' AND claim_expires_at >",
         "WHERE state = 'none' AND claim_expires_at >",
     ),
@@ -294,7 +294,7 @@ MUTANTS: list[Mutant] = [
     (
         "positions_without_lock",
         EVENTS,
-        '"UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos"',
+        '"UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos, counted_pos"',
         '"SELECT pos FROM event_head"',
     ),
     ("reader_sees_twice", EVENTS, "WHERE pos > :position", "WHERE pos >= :position"),
@@ -398,14 +398,14 @@ MUTANTS: list[Mutant] = [
     (
         "nobody_frees_children",
         QUEUE,
-        """        self._family.unblock(tx, [row["id"] for row in completed if row["awaited"]])\n""",
+        """        self._relations.unblock(tx, [row["id"] for row in completed if row["awaited"]])\n""",
         "",
     ),
     # Parts
     (
         "nobody_frees_wholes",
         QUEUE,
-        "            self._family.gather(tx, wholes)\n",
+        "            self._relations.join_parts(tx, wholes)\n",
         "",
     ),
     (
@@ -428,7 +428,7 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "parts_outlive_their_whole",
-        "jobs/family.py",
+        "jobs/relation_store.py",
         "            self.cancel_parts(tx, ended)\n",
         "",
     ),
@@ -580,13 +580,13 @@ MUTANTS: list[Mutant] = [
         "is_stopping = True",
     ),
     # The worker
-    ("no_self_fence", LOOP, "return late or self.context", "return self.context"),
+    ("no_self_fence", LOOP, "if held.late and held.context.suspend():", "if held.late and False:"),
     (
         "late_result_reported",
         LOOP,
-        "        if held.fenced:\n            self._drop(held)\n            return\n",
+        "        if held.lost:\n            self._drop(held)\n            return\n",
         "",
-        "            for held, result in results\n            if not held.fenced\n",
+        "            for held, result in results\n            if not held.lost\n",
         "            for held, result in results\n",
     ),
     (
@@ -595,7 +595,12 @@ MUTANTS: list[Mutant] = [
         '                log.warning("a report was refused: %s", error.message)\n                return None\n',
         "                continue\n",
     ),
-    ("stalled_jobs_are_renewed", LOOP, " if not each.context.stalled]", "]"),
+    (
+        "stalled_jobs_are_renewed",
+        LOOP,
+        "[each for each in everything if each.assignment.claim not in stalled]",
+        "everything",
+    ),
     ("stop_does_not_release", LOOP, "if failure is Stop.SHUTDOWN:", "if failure is Stop.CANCELED:"),
     (
         "drain_ignored",

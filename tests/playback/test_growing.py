@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rushes.media import growing
-from rushes.media.growing import Building
+from declared import declared
+from rushes import renditions
+from rushes.playback import growing
+from rushes.playback.growing import Building
 
 
 def picture(name: str, **more: Any) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def begun(*names: str) -> set[str]:
 
 
 def listed(detail: Any, files: set[str]) -> list[str] | None:
-    text = growing.master(detail, files)
+    text = growing.master(declared(detail), files)
     if text is None:
         return None
     named = [line for line in text.splitlines() if not line.startswith("#")]
@@ -89,30 +92,41 @@ def test_of_a_sound_each_rendition_that_has_begun_is_shown() -> None:
 
 
 def test_sizes_and_codecs_are_told_as_players_need_them() -> None:
-    text = growing.master(LADDER, begun(*ALL))
+    text = growing.master(declared(LADDER), begun(*ALL))
     assert text is not None
     assert 'CODECS="avc1.640028,mp4a.40.2",RESOLUTION=1280x720,FRAME-RATE=25.000' in text
     assert 'LANGUAGE="en"' in text
 
 
 @pytest.mark.parametrize(
-    "detail",
+    "odd",
     [
-        None,
-        [],
-        "text",
-        {},
-        {"renditions": 3},
-        {"renditions": [None, 3, {}, {"name": 7}, {"name": "../up"}, {"name": "a\nb"}]},
-        {"renditions": [{"name": "720p"}]},
-        {"renditions": [picture("720p", codecs='x"\n#EXT-X-ENDLIST')]},
-        {"renditions": [picture("720p", codecs=None)]},
-        {"renditions": [picture("720p", bandwidth="much")]},
+        picture("720p", codecs='x"\n#EXT-X-ENDLIST'),
+        picture("720p", codecs=None),
+        picture("720p", bandwidth=None),
+        {"name": "720p"},
     ],
 )
-def test_a_worker_that_talks_nonsense_shows_nothing(detail: Any) -> None:
-    assert growing.master(detail, begun("720p", "7", "../up")) is None
-    assert isinstance(growing.first_files(detail), list)
+def test_of_what_is_not_known_well_enough_nothing_is_shown(odd: Any) -> None:
+    cleaned = renditions.cleaned(declared({"renditions": [odd]}))
+    assert growing.master(cleaned, begun("720p")) is None
+
+
+@pytest.mark.parametrize("name", ["../up", "a\nb", "", "a/b", "x" * 101])
+def test_what_cannot_be_named_in_a_playlist_is_left_out(name: str) -> None:
+    [one] = declared({"renditions": [picture("720p")]})
+    assert renditions.cleaned([replace(one, name=name)]) == []
+
+
+def test_what_an_older_version_has_kept_and_cannot_be_is_left_out() -> None:
+    kept = '[{"name":"Main 1080","kind":"video"},7,{"name":"720p","kind":"video"}]'
+    assert [each.name for each in renditions.decode(kept)] == ["720p"]
+
+
+def test_what_a_handler_of_this_process_declares_in_other_types_is_left_out() -> None:
+    odd: Any = {"width": "wide", "height": -1}
+    [one] = declared({"renditions": [picture("720p")]})
+    assert renditions.cleaned([replace(one, name="1080p", **odd), one]) == [one]
 
 
 def playlist(
@@ -127,7 +141,7 @@ def playlist(
     given = Building(
         version_id="ver_1",
         args=building.get("args", {"settings": {"segment_seconds": 4.0}}),
-        detail=building.get("detail"),
+        renditions=declared(building.get("detail")),
     )
     return growing.media_playlist(given, "720p", rows)
 

@@ -13,12 +13,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "STAGE"
+VARIABLE = "BREAKPOINTS"
 WAIT_SECONDS = 120.0
 LOOK_SECONDS = 0.01
 
 
-class Stage:
+class Breakpoints:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -54,9 +54,9 @@ class Stage:
 
 
 def reach(step: str, wait: Callable[[float], Any] = time.sleep) -> None:
-    """In a process that was given a stage; elsewhere nothing happens."""
+    """In a process that was given breakpoints; elsewhere nothing happens."""
     if directory := os.environ.get(VARIABLE):
-        Stage(Path(directory)).reach(step, wait)
+        Breakpoints(Path(directory)).reach(step, wait)
 
 
 def mark(

@@ -10,17 +10,19 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from resilience import stage
+from resilience import breakpoints
 from resilience.demo_handlers import KIND
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
 from rushes.jobs import lifecycle
 from rushes.jobs import store as jobs
-from rushes.jobs.family import Family
 from rushes.jobs.queue import Queue
-from rushes.media import library, local_storage, s3_storage
+from rushes.jobs.relation_store import Relations
+from rushes.media import library
 from rushes.media import store as media_store
-from rushes.media.storage import Storage
+from rushes.storage import local as local_storage
+from rushes.storage import s3 as s3_storage
+from rushes.storage.storage import Storage
 
 CLAIMED = "claim: committed"
 PUT_STEPS = ("put: nothing written", "put: half written", "put: written", "put: recorded")
@@ -41,20 +43,20 @@ _publishing = threading.local()
 
 
 def install() -> None:
-    stage.mark(Dispatch, "claim", after=CLAIMED, when=_hands_out_a_demo)
-    stage.mark(Storage, "put", before=PUT_STEPS[0], after=PUT_STEPS[2])
-    stage.mark(local_storage, "_write", after=PUT_STEPS[1])
-    stage.mark(s3_storage.S3Storage, "copy", after=COPIED)
-    stage.mark(Dispatch, "_record", after=PUT_STEPS[3])
-    stage.mark(Dispatch, "_verify", after=UNCOMMITTED[0])
-    stage.mark(Queue, "complete_many", after=UNCOMMITTED[1], when=_is_publishing)
-    stage.mark(media_store, "publish", after=UNCOMMITTED[2])
-    stage.mark(Queue, "divide", after=DIVIDE_STEPS[0])
-    stage.mark(Dispatch, "divide", after=DIVIDE_STEPS[1])
-    stage.mark(Family, "gather", after=GATHER_STEPS[0], when=_moved_any)
-    stage.mark(Dispatch, "complete", after=GATHER_STEPS[1], when=_completed_a_part)
-    stage.mark(Dispatch, "_intact", after=ADOPT_STEPS[0])
-    stage.mark(Dispatch, "adopt", after=ADOPT_STEPS[1])
+    breakpoints.mark(Dispatch, "claim", after=CLAIMED, when=_hands_out_a_demo)
+    breakpoints.mark(Storage, "put", before=PUT_STEPS[0], after=PUT_STEPS[2])
+    breakpoints.mark(local_storage, "_write", after=PUT_STEPS[1])
+    breakpoints.mark(s3_storage.S3Storage, "copy", after=COPIED)
+    breakpoints.mark(Dispatch, "_record", after=PUT_STEPS[3])
+    breakpoints.mark(Dispatch, "_verify", after=UNCOMMITTED[0])
+    breakpoints.mark(Queue, "complete_many", after=UNCOMMITTED[1], when=_is_publishing)
+    breakpoints.mark(media_store, "publish", after=UNCOMMITTED[2])
+    breakpoints.mark(Queue, "divide", after=DIVIDE_STEPS[0])
+    breakpoints.mark(Dispatch, "divide", after=DIVIDE_STEPS[1])
+    breakpoints.mark(Relations, "join_parts", after=GATHER_STEPS[0], when=_moved_any)
+    breakpoints.mark(Dispatch, "complete", after=GATHER_STEPS[1], when=_completed_a_part)
+    breakpoints.mark(Dispatch, "_intact", after=ADOPT_STEPS[0])
+    breakpoints.mark(Dispatch, "adopt", after=ADOPT_STEPS[1])
     _mark_publishing()
     _mark_commit()
 
@@ -106,11 +108,11 @@ def _mark_commit() -> None:
         if not _is_publishing():
             original(self, connection)
             return
-        stage.reach(UNCOMMITTED[3])
+        breakpoints.reach(UNCOMMITTED[3])
         original(self, connection)
         _publishing.now = False
-        stage.reach(COMMITTED)
-        stage.reach(ANSWER_LOST)
+        breakpoints.reach(COMMITTED)
+        breakpoints.reach(ANSWER_LOST)
         if self.dialect.name == "postgresql":
             # What the driver says if the server died before it could answer.
             connection.driver_connection.execute("SELECT 1")

@@ -1,6 +1,6 @@
 """The kind `demo`: artifacts whose every byte tells which claim made them, so that no mix of two
 attempts or two versions can look like one set. The kind `whole` is divided into jobs of the kind
-`piece`. Their steps can be held (`stage`).
+`piece`. Their steps can be held (`breakpoints`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from resilience import stage
+from resilience import breakpoints
 from rushes import errors
 from rushes.protocol import Part
 from rushes.worker.context import JobContext
@@ -63,16 +63,16 @@ def demo(job: JobContext) -> dict[str, Any]:
     """Arguments: `files`, `size_bytes`, and `deaf` for one that does not hear when to stop."""
     wait = time.sleep if job.args.get("deaf") else job.wait
     source = digest(job.source().read_bytes())
-    stage.reach("demo: source read", wait)
+    breakpoints.reach("demo: source read", wait)
     maker = Maker(job.job_id, job.claim.claim_id, job.attempt, source)
     size_bytes = int(job.args.get("size_bytes", FILE_BYTES))
     names = [f"720p/seg_{n}.m4s" for n in range(int(job.args.get("files", FILES)))]
     for number, name in enumerate(names, 1):
         job.put(name, maker.content(name, size_bytes))
         job.progress(number / (len(names) + 1), "working", checkpoint={"files": number})
-        stage.reach(f"demo: {number} put", wait)
+        breakpoints.reach(f"demo: {number} put", wait)
     job.put(PLAYLIST, maker.playlist(names, size_bytes))
-    stage.reach("demo: all put", wait)
+    breakpoints.reach("demo: all put", wait)
     return {"source": source, "attempt": job.attempt}
 
 
@@ -85,7 +85,7 @@ def whole(job: JobContext) -> dict[str, Any]:
         raise errors.Divided(parts, checkpoint={"parts": count})
     names = ["begin.txt", *[piece_name(n) for n in range(count)]]
     adopted = {each.name for each in job.adopt(names)}
-    stage.reach("whole: adopted", job.wait)
+    breakpoints.reach("whole: adopted", job.wait)
     job.put("end.txt", b"end")
     return {"adopted": len(adopted)}
 
@@ -93,7 +93,7 @@ def whole(job: JobContext) -> dict[str, Any]:
 def piece(job: JobContext) -> None:
     name = str(job.args["name"])
     job.put(name, piece_content(name))
-    stage.reach("piece: put", job.wait)
+    breakpoints.reach("piece: put", job.wait)
 
 
 def piece_name(n: int) -> str:

@@ -19,8 +19,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from resilience import crashing_server, demo_handlers, stage
-from resilience.stage import Stage
+from resilience import breakpoints, crashing_server, demo_handlers
+from resilience.breakpoints import Breakpoints
 from running import Clients, given_values, settings_for, text, wait_for_server
 from rushes import cli, kinds, settings
 from rushes.cli import serve, worker
@@ -90,12 +90,12 @@ class Server(Program, Clients):
         """`impatient`: it soon gives up a database that does not answer."""
         self.settings = settings_for(data_dir=data_dir, port=_own_port(), **given)
         self.url = f"http://127.0.0.1:{self.settings.port}"
-        self.stage = Stage(data_dir / "stage")
+        self.breakpoints = Breakpoints(data_dir / "breakpoints")
         environment = {
             settings.variable(name): text(value)
             for name, value in given_values(self.settings).items()
         }
-        environment[stage.VARIABLE] = str(self.stage.directory)
+        environment[breakpoints.VARIABLE] = str(self.breakpoints.directory)
         if impatient:
             environment[IMPATIENT] = "yes"
         super().__init__(["serve"], environment, data_dir / "server.log")
@@ -111,13 +111,13 @@ class Server(Program, Clients):
 
 class WorkerProcess(Program):
     def __init__(self, directory: Path, url: str, key: str) -> None:
-        self.stage = Stage(directory / "stage")
+        self.breakpoints = Breakpoints(directory / "breakpoints")
         environment = {
             "RUSHES_SERVER": url,
             "RUSHES_WORKER_KEY": key,
             "RUSHES_DATA_DIR": str(directory),
             "RUSHES_HANDLERS": "resilience.demo_handlers",
-            stage.VARIABLE: str(self.stage.directory),
+            breakpoints.VARIABLE: str(self.breakpoints.directory),
         }
         super().__init__(["worker"], environment, directory / "worker.log")
 
@@ -158,7 +158,9 @@ def _show_what_is_made() -> None:
 
 def _mark_worker() -> None:
     for step in ("claim", "complete"):
-        stage.mark(Remote, step, before=f"worker: before {step}", after=f"worker: after {step}")
+        breakpoints.mark(
+            Remote, step, before=f"worker: before {step}", after=f"worker: after {step}"
+        )
     original = Remote._send
 
     def send(self: Remote, method: str, path: str, **options: Any) -> Any:
@@ -172,7 +174,7 @@ def _mark_worker() -> None:
 def _in_halves(content: Iterator[bytes]) -> Iterator[bytes]:
     for chunk in content:
         yield chunk[: len(chunk) // 2]
-        stage.reach("worker: half sent")
+        breakpoints.reach("worker: half sent")
         yield chunk[len(chunk) // 2 :]
 
 

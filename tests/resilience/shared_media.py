@@ -11,8 +11,8 @@ from urllib.parse import urljoin
 import httpx2
 
 from resilience import demo_handlers
+from resilience.breakpoints import until
 from resilience.demo_handlers import KIND, PLAYLIST, Maker
-from resilience.stage import until
 from rushes import config, errors, events, ids, protocol
 from rushes.app import Rushes
 from rushes.db.database import Tx
@@ -28,7 +28,7 @@ SOURCE = bytes(range(256)) * 400
 LOOK_SECONDS = 0.1
 
 
-class Scene:
+class SharedMedia:
     """One media that everybody with its link can watch. `rushes` is on the server's database."""
 
     def __init__(self, rushes: Rushes, url: str) -> None:
@@ -77,7 +77,7 @@ class Scene:
             # Connections of ours may be from before a crash, too.
             return False
 
-    # Behind the curtain
+    # In the tables
 
     def check(self, job_id: str, outcomes: list[str], *, before: Maker | None = None) -> None:
         """The job was published once, by the claim that succeeded, and all is tidy."""
@@ -171,12 +171,12 @@ def watch(player: httpx2.Client, link: str) -> Maker | None:
     return maker
 
 
-class Audience(threading.Thread):
+class Viewer(threading.Thread):
     """Watches again and again. It may see nothing while there is no server; never a mix, and
     nothing old after something new."""
 
     def __init__(self, link: str) -> None:
-        super().__init__(name="audience", daemon=True)
+        super().__init__(name="viewer", daemon=True)
         self.seen: list[Maker] = []
         self.problems: list[str] = []
         self._link = link
@@ -211,8 +211,8 @@ class Audience(threading.Thread):
 
 
 @contextmanager
-def audience(scene: Scene) -> Iterator[Audience]:
-    watching = Audience(scene.link)
+def viewer(shared: SharedMedia) -> Iterator[Viewer]:
+    watching = Viewer(shared.link)
     watching.start()
     try:
         yield watching

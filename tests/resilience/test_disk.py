@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from resilience import demo_handlers
+from resilience.breakpoints import until
 from resilience.cases import some
 from resilience.demo_handlers import KIND, demo
-from resilience.scene import Scene, audience, worker
-from resilience.stage import until
+from resilience.shared_media import SharedMedia, viewer, worker
 from running import Running
 from rushes import errors
 from rushes.worker.context import JobContext
@@ -75,7 +75,7 @@ class Crew:
         inside = transport == "in-process"
         table = {KIND: Handler(self._run)} if inside else {}
         self.running = serve(handlers_table=table, **{**SHORT, **given})
-        self.scene = Scene(self.running.rushes, self.running.url)
+        self.shared = SharedMedia(self.running.rushes, self.running.url)
         self._inside = inside
 
     def working(self, **options: Any) -> AbstractContextManager[Any]:
@@ -96,12 +96,12 @@ class Crew:
             raise
 
     def deferred(self, job_id: str) -> bool:
-        return self.scene.outcomes(job_id)[:1] == ["deferred"]
+        return self.shared.outcomes(job_id)[:1] == ["deferred"]
 
     def finish(self, job_id: str) -> list[str]:
         """How the attempts ended, all but the last."""
-        self.scene.wait(job_id)
-        *before, last = self.scene.outcomes(job_id)
+        self.shared.wait(job_id)
+        *before, last = self.shared.outcomes(job_id)
         assert last == "succeeded"
         return before
 
@@ -131,23 +131,23 @@ def test_a_full_disk_gives_the_job_back_until_there_is_room(
     disk: Disk, hire: Callable[..., Crew]
 ) -> None:
     crew = hire(storage_url=(disk.path / "storage").as_uri())
-    scene = crew.scene
+    shared = crew.shared
     with crew.working():
-        scene.wait(scene.enqueue())
-        before = scene.watch()
-        with audience(scene) as watching:
-            job_id = scene.enqueue(args=ARGS)
+        shared.wait(shared.enqueue())
+        before = shared.watch()
+        with viewer(shared) as watching:
+            job_id = shared.enqueue(args=ARGS)
             assert crew.begun.wait(60)
             disk.fill()
             crew.go_on.set()
             until(lambda: crew.deferred(job_id))
-            assert scene.watch() == before
+            assert shared.watch() == before
             disk.free()
             assert set(crew.finish(job_id)) == {"deferred"}
-            assert set(watching.leave()) <= {before, scene.watch()}
+            assert set(watching.leave()) <= {before, shared.watch()}
     assert isinstance(crew.errors[0], errors.DiskFull)
-    assert scene.rushes.executions(job_id)[0]["error_code"] == "disk_full"
-    scene.check(job_id, scene.outcomes(job_id), before=before)
+    assert shared.rushes.executions(job_id)[0]["error_code"] == "disk_full"
+    shared.check(job_id, shared.outcomes(job_id), before=before)
 
 
 @pytest.mark.parametrize("hire", some(BOTH, each_time={"http"}), indirect=True)
@@ -155,19 +155,19 @@ def test_a_disk_that_is_full_for_the_database_as_well_loses_nothing(
     disk: Disk, hire: Callable[..., Crew]
 ) -> None:
     crew = hire(data_dir=disk.path)
-    scene = crew.scene
+    shared = crew.shared
     with crew.working():
-        scene.wait(scene.enqueue())
-        before = scene.watch()
-        job_id = scene.enqueue(args=ARGS)
+        shared.wait(shared.enqueue())
+        before = shared.watch()
+        job_id = shared.enqueue(args=ARGS)
         assert crew.begun.wait(60)
         disk.fill()
         crew.go_on.set()
         until(lambda: crew.errors)
-        assert scene.watch() == before
+        assert shared.watch() == before
         disk.free()
         assert set(crew.finish(job_id)) <= {"deferred", "lost"}
-    scene.check(job_id, scene.outcomes(job_id), before=before)
+    shared.check(job_id, shared.outcomes(job_id), before=before)
 
 
 @pytest.mark.parametrize("hire", some(BOTH, each_time={"http"}), indirect=True)
@@ -176,18 +176,18 @@ def test_a_storage_that_is_away_for_a_moment_is_waited_for(
 ) -> None:
     storage = tmp_path / "storage"
     crew = hire(storage_url=storage.as_uri(), claim_duration=60.0)
-    scene = crew.scene
+    shared = crew.shared
     with crew.working():
-        scene.wait(scene.enqueue())
-        before = scene.watch()
-        job_id = scene.enqueue()
+        shared.wait(shared.enqueue())
+        before = shared.watch()
+        job_id = shared.enqueue()
         assert crew.begun.wait(60)
         storage.rename(tmp_path / "elsewhere")
         crew.go_on.set()
         assert crew.waits.wait(60)
         (tmp_path / "elsewhere").rename(storage)
         assert crew.finish(job_id) == []
-    scene.check(job_id, ["succeeded"], before=before)
+    shared.check(job_id, ["succeeded"], before=before)
 
 
 @pytest.mark.parametrize("hire", some(BOTH, each_time={"in-process"}), indirect=True)
@@ -196,22 +196,22 @@ def test_a_storage_that_stays_away_gives_the_job_back(
 ) -> None:
     storage = tmp_path / "storage"
     crew = hire(storage_url=storage.as_uri())
-    scene = crew.scene
+    shared = crew.shared
     with crew.working():
-        scene.wait(scene.enqueue())
-        before = scene.watch()
-        with audience(scene) as watching:
-            job_id = scene.enqueue()
+        shared.wait(shared.enqueue())
+        before = shared.watch()
+        with viewer(shared) as watching:
+            job_id = shared.enqueue()
             assert crew.begun.wait(60)
             storage.rename(tmp_path / "elsewhere")
             crew.go_on.set()
             until(lambda: crew.deferred(job_id))
             (tmp_path / "elsewhere").rename(storage)
             assert set(crew.finish(job_id)) == {"deferred"}
-            assert set(watching.leave()) <= {before, scene.watch()}
+            assert set(watching.leave()) <= {before, shared.watch()}
     # An answer to HEAD has no body that could say more.
-    assert scene.rushes.executions(job_id)[0]["error_code"] in ("storage_down", "unavailable")
-    scene.check(job_id, scene.outcomes(job_id), before=before)
+    assert shared.rushes.executions(job_id)[0]["error_code"] in ("storage_down", "unavailable")
+    shared.check(job_id, shared.outcomes(job_id), before=before)
 
 
 @pytest.mark.parametrize("hire", some(BOTH, each_time={"http"}), indirect=True)
@@ -219,19 +219,19 @@ def test_a_disk_that_cannot_be_written_any_more_gives_the_job_back(
     disk: Disk, hire: Callable[..., Crew]
 ) -> None:
     crew = hire(storage_url=(disk.path / "storage").as_uri())
-    scene = crew.scene
+    shared = crew.shared
     with crew.working():
-        scene.wait(scene.enqueue())
-        before = scene.watch()
-        job_id = scene.enqueue()
+        shared.wait(shared.enqueue())
+        before = shared.watch()
+        job_id = shared.enqueue()
         assert crew.begun.wait(60)
         disk.write_protect(True)
         crew.go_on.set()
         until(lambda: crew.deferred(job_id))
-        assert scene.watch() == before
+        assert shared.watch() == before
         disk.write_protect(False)
         assert set(crew.finish(job_id)) == {"deferred"}
-    scene.check(job_id, scene.outcomes(job_id), before=before)
+    shared.check(job_id, shared.outcomes(job_id), before=before)
 
 
 def test_a_worker_whose_own_disk_is_full_gives_the_job_back(
@@ -239,15 +239,15 @@ def test_a_worker_whose_own_disk_is_full_gives_the_job_back(
 ) -> None:
     crew = Crew("http", serve)
     crew.go_on.set()
-    scene = crew.scene
+    shared = crew.shared
     disk.fill()
     with crew.working(scratch_root=disk.path / "scratch"):
-        job_id = scene.enqueue()
+        job_id = shared.enqueue()
         until(lambda: crew.deferred(job_id))
         disk.free()
         assert set(crew.finish(job_id)) == {"deferred"}
     assert list((disk.path / "scratch").iterdir()) == []
-    scene.check(job_id, scene.outcomes(job_id))
+    shared.check(job_id, shared.outcomes(job_id))
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_worker_whose_own_disk_is_full_gives_the_job_back(
 def test_a_broken_disk_does_not_use_up_attempts(
     server: Running, hurried: None, number: int
 ) -> None:
-    scene, tries = Scene(server.rushes, server.url), iter([OSError(number, "broken")])
+    shared, tries = SharedMedia(server.rushes, server.url), iter([OSError(number, "broken")])
 
     def run(job: JobContext) -> Any:
         for error in tries:
@@ -264,6 +264,6 @@ def test_a_broken_disk_does_not_use_up_attempts(
         return demo_handlers.demo(job)
 
     with worker(server.url, server.worker_key(), run):
-        job_id = scene.enqueue(max_attempts=1)
-        scene.wait(job_id)
-    scene.check(job_id, ["deferred", "succeeded"])
+        job_id = shared.enqueue(max_attempts=1)
+        shared.wait(job_id)
+    shared.check(job_id, ["deferred", "succeeded"])

@@ -15,7 +15,7 @@ from resilience import crashing_server as steps
 from resilience import demo_handlers as demo
 from resilience.cases import some
 from resilience.programs import Server
-from resilience.scene import Scene, opened
+from resilience.shared_media import SharedMedia, opened
 from rushes.jobs.job import NewJob
 from rushes.media import store as media_store
 from rushes.protocol import Hello
@@ -44,42 +44,42 @@ def worker(server: Server) -> Iterator[None]:
         yield
 
 
-def crash_at(server: Server, scene: Scene, step: str) -> list[str]:
-    """Kill the server there; answers how the attempts of the whole ended."""
-    server.stage.arm(step)
-    new = NewJob(kind=demo.WHOLE, media_id=scene.media_id, args={"parts": PARTS})
-    rushes = scene.rushes
+def crash_at(server: Server, shared: SharedMedia, step: str) -> list[str]:
+    """Kill the server there; returns how the attempts of the whole ended."""
+    server.breakpoints.arm(step)
+    new = NewJob(kind=demo.WHOLE, media_id=shared.media_id, args={"parts": PARTS})
+    rushes = shared.rushes
     job_id = rushes.db.run(lambda tx: rushes.queue.enqueue(tx, new)).id
-    server.stage.wait(step)
+    server.breakpoints.wait(step)
     server.kill()
     server.start()
-    scene.wait(job_id)
-    assert scene.job(job_id).result == {"adopted": PARTS + 1}
-    assert files(scene) == {
+    shared.wait(job_id)
+    assert shared.job(job_id).result == {"adopted": PARTS + 1}
+    assert files(shared) == {
         "begin.txt": b"begin",
         "end.txt": b"end",
         **{name: demo.piece_content(name) for name in map(demo.piece_name, range(PARTS))},
     }
     parts = rushes.jobs(kind=demo.PIECE)
     assert [(part.state, part.parent_id) for part in parts] == [("completed", job_id)] * PARTS
-    scene.check_tables()
-    check_leftovers(scene)
-    return scene.outcomes(job_id)
+    shared.check_tables()
+    check_leftovers(shared)
+    return shared.outcomes(job_id)
 
 
-def files(scene: Scene) -> dict[str, bytes]:
-    with scene.rushes.db.read() as tx:
-        version = worlds.current_version(tx, scene.media_id)
+def files(shared: SharedMedia) -> dict[str, bytes]:
+    with shared.rushes.db.read() as tx:
+        version = worlds.current_version(tx, shared.media_id)
         assert version is not None
         rows = media_store.artifacts(tx, version)
-    read = scene.rushes.storage.read
+    read = shared.rushes.storage.read
     return {row["name"]: b"".join(read(row["key"])) for row in rows}
 
 
-def check_leftovers(scene: Scene) -> None:
+def check_leftovers(shared: SharedMedia) -> None:
     """Nothing is kept but what is published."""
-    keys = {entry.key for entry in scene.rushes.storage.list(f"media/{scene.media_id}")}
-    with scene.rushes.db.read() as tx:
+    keys = {entry.key for entry in shared.rushes.storage.list(f"media/{shared.media_id}")}
+    with shared.rushes.db.read() as tx:
         known = {row["key"] for row in tx.all("SELECT key FROM artifacts")}
         versions = tx.all("SELECT state FROM versions")
     assert known <= keys
@@ -92,7 +92,7 @@ def check_leftovers(scene: Scene) -> None:
 def test_a_remote_worker_goes_on_when_the_server_dies(start_server: Start, step: str) -> None:
     server = start_server(**LEASE)
     with opened(server.settings) as rushes, worker(server):
-        assert crash_at(server, Scene(rushes, server.url), step) == ["divided", "succeeded"]
+        assert crash_at(server, SharedMedia(rushes, server.url), step) == ["divided", "succeeded"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_remote_worker_goes_on_when_the_server_dies_on_postgres(
 ) -> None:
     server = start_server(database_url=postgres_url, **LEASE)
     with opened(server.settings) as rushes, worker(server):
-        assert crash_at(server, Scene(rushes, server.url), step) == ["divided", "succeeded"]
+        assert crash_at(server, SharedMedia(rushes, server.url), step) == ["divided", "succeeded"]
 
 
 EXPECTED = {
@@ -118,5 +118,5 @@ def test_a_server_that_works_itself_tries_again(start_server: Start, step: str) 
     server = start_server(**HANDLERS, **LEASE)
     with opened(server.settings) as rushes:
         server.set(**SHORT)
-        outcomes = crash_at(server, Scene(rushes, server.url), step)
+        outcomes = crash_at(server, SharedMedia(rushes, server.url), step)
     assert outcomes == EXPECTED.get(step, ["divided", "succeeded"])

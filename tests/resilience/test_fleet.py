@@ -10,11 +10,11 @@ from contextlib import ExitStack, closing, suppress
 import httpx2
 import pytest
 
+from resilience.breakpoints import until
 from resilience.cases import some
 from resilience.demo_handlers import KIND, digest
 from resilience.programs import Server
-from resilience.scene import Scene, opened, worker
-from resilience.stage import until
+from resilience.shared_media import SharedMedia, opened, worker
 from running import Running
 from rushes import errors
 from rushes.protocol import Claim, Hello
@@ -35,7 +35,7 @@ def test_twenty_workers_do_two_hundred_jobs_once_each(
     server = start_server(database_url=database_url)
     with ExitStack() as stack:
         rushes = stack.enter_context(opened(server.settings))
-        scenes = [Scene(rushes, server.url) for _ in range(MEDIA)]
+        scenes = [SharedMedia(rushes, server.url) for _ in range(MEDIA)]
         job_ids = [scenes[n % MEDIA].enqueue(args=ARGS) for n in range(JOBS)]
         for number in range(WORKERS):
             key = server.worker_key(f"worker-{number}")
@@ -52,10 +52,10 @@ def test_twenty_workers_do_two_hundred_jobs_once_each(
             ["succeeded"]
         ] * JOBS
         assert len({tries[0]["worker_id"] for tries in executions}) == WORKERS
-        for scene in scenes:
-            scene.check_tables()
-            assert scene.watch() is not None
-            scene.check_leftovers()
+        for shared in scenes:
+            shared.check_tables()
+            assert shared.watch() is not None
+            shared.check_leftovers()
         with rushes.db.read() as tx:
             published = tx.all("SELECT job_id FROM versions WHERE published_at IS NOT NULL")
         assert Counter(row["job_id"] for row in published) == Counter(job_ids)
@@ -93,14 +93,14 @@ class SlowSender(threading.Thread):
 
 
 def test_files_that_come_slowly_hold_up_nobody(server: Running) -> None:
-    scene, go_on = Scene(server.rushes, server.url), threading.Event()
+    shared, go_on = SharedMedia(server.rushes, server.url), threading.Event()
     key = server.worker_key()
     with ExitStack() as stack:
         stack.callback(go_on.set)
         remote = Remote(server.url, key)
         stack.callback(remote.close)
         remote.hello(Hello(kinds=[KIND]))
-        job_ids = [scene.enqueue() for _ in range(SENDERS + 1)]
+        job_ids = [shared.enqueue() for _ in range(SENDERS + 1)]
         claims = [each.claim for each in remote.claim(SENDERS)]
         senders = [SlowSender(server.url, key, claim, go_on) for claim in claims]
         for sender in senders:
@@ -127,7 +127,7 @@ def test_a_server_does_not_wait_for_a_file_that_does_not_come(
         remote = Remote(server.url, key)
         stack.callback(remote.close)
         remote.hello(Hello(kinds=[KIND]))
-        Scene(rushes, server.url).enqueue()
+        SharedMedia(rushes, server.url).enqueue()
         [job] = remote.claim(1)
         sender = SlowSender(server.url, key, job.claim, go_on)
         sender.start()
@@ -144,8 +144,8 @@ def test_a_server_does_not_wait_for_a_file_that_does_not_come(
 def test_a_server_that_leaves_hands_out_nothing_and_says_so(server: Running) -> None:
     remote = Remote(server.url, server.worker_key())
     remote.hello(Hello(kinds=[KIND]))
-    job_id = Scene(server.rushes, server.url).enqueue()
-    server.site.stopping.set()
+    job_id = SharedMedia(server.rushes, server.url).enqueue()
+    server.services.stopping.set()
     with closing(remote), pytest.raises(errors.Unavailable, match="is stopping"):
         remote.claim(1, 30)
     assert server.rushes.job(job_id).claims == 0

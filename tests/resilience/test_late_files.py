@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import world as worlds
+from resilience.breakpoints import until
 from resilience.demo_handlers import digest
-from resilience.stage import until
 from running import Running
 from rushes import errors, serving
 from rushes.dispatch import Dispatch

@@ -17,7 +17,7 @@ import services
 from resilience import crashing_server as steps
 from resilience.cases import some
 from resilience.programs import Server
-from resilience.scene import Scene, audience, opened, worker
+from resilience.shared_media import SharedMedia, opened, viewer, worker
 
 # Longer than any restart takes here; what was lost is found again by a shorter one.
 LEASE = {"claim_duration": 60.0, "heartbeat_interval": 5.0}
@@ -30,34 +30,36 @@ Start = Callable[..., Server]
 
 
 @contextmanager
-def scene_on(server: Server, *, remote: bool = True) -> Iterator[Scene]:
+def scene_on(server: Server, *, remote: bool = True) -> Iterator[SharedMedia]:
     """With a worker, and a first version that everybody watches."""
     with ExitStack() as stack:
-        scene = Scene(stack.enter_context(opened(server.settings)), server.url)
+        shared = SharedMedia(stack.enter_context(opened(server.settings)), server.url)
         if remote:
             stack.enter_context(worker(server.url, server.worker_key()))
-        scene.wait(scene.enqueue())
-        yield scene
+        shared.wait(shared.enqueue())
+        yield shared
 
 
-def crash_at(server: Server, scene: Scene, step: str, *, published: bool = False) -> list[str]:
-    """Kill the server there while it makes the second version; answers how its attempts ended."""
-    before = scene.watch()
+def crash_at(
+    server: Server, shared: SharedMedia, step: str, *, published: bool = False
+) -> list[str]:
+    """Kill the server there while it makes the second version; returns how its attempts ended."""
+    before = shared.watch()
     assert before is not None
-    with audience(scene) as watching:
-        server.stage.arm(step)
-        job_id = scene.enqueue()
-        server.stage.wait(step)
-        now = scene.watch()
+    with viewer(shared) as watching:
+        server.breakpoints.arm(step)
+        job_id = shared.enqueue()
+        server.breakpoints.wait(step)
+        now = shared.watch()
         assert now is not None
         assert now.job_id == (job_id if published else before.job_id)
         server.kill()
         server.start()
-        scene.wait(job_id)
-        after = scene.watch()
+        shared.wait(job_id)
+        after = shared.watch()
         assert watching.leave() in ([before], [before, after])
-    outcomes = scene.outcomes(job_id)
-    scene.check(job_id, outcomes, before=before)
+    outcomes = shared.outcomes(job_id)
+    shared.check(job_id, outcomes, before=before)
     return outcomes
 
 
@@ -68,8 +70,8 @@ def test_a_remote_worker_finishes_its_attempt_when_the_server_dies(
     start_server: Start, step: str
 ) -> None:
     server = start_server(**LEASE)
-    with scene_on(server) as scene:
-        assert crash_at(server, scene, step) == ["succeeded"]
+    with scene_on(server) as shared:
+        assert crash_at(server, shared, step) == ["succeeded"]
 
 
 @pytest.mark.parametrize("step", some(STEPS, each_time={steps.PUT_STEPS[3], steps.UNCOMMITTED[3]}))
@@ -77,16 +79,16 @@ def test_a_remote_worker_finishes_its_attempt_when_the_server_dies_on_postgres(
     start_server: Start, postgres_url: str, step: str
 ) -> None:
     server = start_server(database_url=postgres_url, **LEASE)
-    with scene_on(server) as scene:
-        assert crash_at(server, scene, step) == ["succeeded"]
+    with scene_on(server) as shared:
+        assert crash_at(server, shared, step) == ["succeeded"]
 
 
 def test_a_set_stays_published_when_the_server_dies_before_it_can_say_so(
     start_server: Start, database_url: str
 ) -> None:
     server = start_server(database_url=database_url, **LEASE)
-    with scene_on(server) as scene:
-        assert crash_at(server, scene, steps.COMMITTED, published=True) == ["succeeded"]
+    with scene_on(server) as shared:
+        assert crash_at(server, shared, steps.COMMITTED, published=True) == ["succeeded"]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,9 @@ def test_a_job_whose_worker_never_heard_of_it_is_handed_out_again(
     start_server: Start, database_url: str
 ) -> None:
     server = start_server(database_url=database_url, **LEASE)
-    with scene_on(server) as scene:
+    with scene_on(server) as shared:
         server.set(**SHORT)
-        assert crash_at(server, scene, steps.CLAIMED) == ["succeeded"]
+        assert crash_at(server, shared, steps.CLAIMED) == ["succeeded"]
 
 
 @pytest.mark.parametrize("step", some(STEPS, each_time={steps.PUT_STEPS[2], steps.UNCOMMITTED[3]}))
@@ -106,18 +108,18 @@ def test_a_server_that_works_itself_tries_again_after_it_died(
     start_server: Start, step: str
 ) -> None:
     server = start_server(**HANDLERS, **LEASE)
-    with scene_on(server, remote=False) as scene:
+    with scene_on(server, remote=False) as shared:
         server.set(**SHORT)
-        assert crash_at(server, scene, step) == ["lost", "succeeded"]
+        assert crash_at(server, shared, step) == ["lost", "succeeded"]
 
 
 def test_a_server_that_works_itself_does_not_do_again_what_it_has_published(
     start_server: Start,
 ) -> None:
     server = start_server(**HANDLERS, **LEASE)
-    with scene_on(server, remote=False) as scene:
+    with scene_on(server, remote=False) as shared:
         server.set(**SHORT)
-        assert crash_at(server, scene, steps.COMMITTED, published=True) == ["succeeded"]
+        assert crash_at(server, shared, steps.COMMITTED, published=True) == ["succeeded"]
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,8 @@ def test_files_in_a_bucket_survive_the_server_as_well(
     start_server: Start, seaweed: services.Seaweed, step: str
 ) -> None:
     server = start_server(storage_url=seaweed.url(prefix=uuid.uuid4().hex), **LEASE)
-    with scene_on(server) as scene:
-        assert crash_at(server, scene, step) == ["succeeded"]
+    with scene_on(server) as shared:
+        assert crash_at(server, shared, step) == ["succeeded"]
 
 
 @pytest.fixture(scope="module")
@@ -154,17 +156,17 @@ def test_a_database_that_dies_while_it_publishes_leaves_one_set_or_the_other(
     url = postgres.create_database(f"d_{uuid.uuid4().hex}")
     more = {} if remote else HANDLERS
     server = start_server(database_url=url, **more, **LEASE)
-    with scene_on(server, remote=remote) as scene:
-        before = scene.watch()
-        with audience(scene) as watching:
-            server.stage.arm(step)
-            job_id = scene.enqueue()
-            server.stage.wait(step)
+    with scene_on(server, remote=remote) as shared:
+        before = shared.watch()
+        with viewer(shared) as watching:
+            server.breakpoints.arm(step)
+            job_id = shared.enqueue()
+            server.breakpoints.wait(step)
             restart(postgres)
-            server.stage.release(step)
-            scene.wait(job_id)
-            assert set(watching.leave()) <= {before, scene.watch()}
-        scene.check(job_id, ["succeeded"], before=before)
+            server.breakpoints.release(step)
+            shared.wait(job_id)
+            assert set(watching.leave()) <= {before, shared.watch()}
+        shared.check(job_id, ["succeeded"], before=before)
 
 
 def restart(server: services.Postgres) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -12,13 +12,13 @@ import pytest
 
 from proxy import Proxy
 from resilience import demo_handlers
+from resilience.breakpoints import until
 from resilience.cases import some
 from resilience.programs import Server, WorkerProcess
-from resilience.scene import Scene, audience, opened, worker, working
-from resilience.stage import until
+from resilience.shared_media import SharedMedia, opened, viewer, worker, working
 from running import Running
 from rushes import errors
-from rushes.protocol import Assignment, Claim, Pulse, Roll
+from rushes.protocol import Assignment, Pulse
 from rushes.worker import loop
 from rushes.worker.context import JobContext
 from rushes.worker.remote import Remote
@@ -63,15 +63,15 @@ def short(serve: Callable[..., Running], hurried: None) -> Running:
 def test_another_worker_finishes_what_a_killed_one_began(
     short: Running, start_worker: StartWorker, step: str, outcomes: tuple[str, ...]
 ) -> None:
-    scene = Scene(short.rushes, short.url)
+    shared = SharedMedia(short.rushes, short.url)
     doomed = start_worker("doomed", short.url, short.worker_key("doomed"))
-    doomed.stage.arm(step)
-    job_id = scene.enqueue()
-    doomed.stage.wait(step)
+    doomed.breakpoints.arm(step)
+    job_id = shared.enqueue()
+    doomed.breakpoints.wait(step)
     doomed.kill()
     with worker(short.url, short.worker_key("heir")):
-        scene.wait(job_id)
-    scene.check(job_id, list(outcomes))
+        shared.wait(job_id)
+    shared.check(job_id, list(outcomes))
 
 
 @pytest.mark.thorough
@@ -82,15 +82,15 @@ def test_a_killed_workers_job_runs_again_within_a_lease_and_a_sweep(
     """What the README says of 60 s and 10 s, with shorter ones. Measured on the server's clock."""
     lease, sweep = 6.0, 2.0
     server = serve(claim_duration=lease, heartbeat_interval=1.5, sweep_interval=sweep)
-    scene = Scene(server.rushes, server.url)
+    shared = SharedMedia(server.rushes, server.url)
     doomed = start_worker("doomed", server.url, server.worker_key("doomed"))
-    doomed.stage.arm("demo: 1 put")
-    job_id = scene.enqueue()
-    doomed.stage.wait("demo: 1 put")
+    doomed.breakpoints.arm("demo: 1 put")
+    job_id = shared.enqueue()
+    doomed.breakpoints.wait("demo: 1 put")
     with worker(server.url, server.worker_key("heir")):
         doomed.kill()
         killed_at = time.time()
-        scene.wait(job_id)
+        shared.wait(job_id)
     again = server.rushes.executions(job_id)[-1]
     assert again["started_at"] / 1000 - killed_at <= lease + sweep + 1
 
@@ -100,16 +100,16 @@ def test_a_worker_that_is_started_again_gives_up_what_it_held_at_once(
 ) -> None:
     """Not when the lease is over, which is longer here than a test may take."""
     server = serve(**LONG)
-    scene, key = Scene(server.rushes, server.url), server.worker_key("doomed")
+    shared, key = SharedMedia(server.rushes, server.url), server.worker_key("doomed")
     doomed = start_worker("doomed", server.url, key)
-    doomed.stage.arm("demo: 1 put")
-    job_id = scene.enqueue()
-    doomed.stage.wait("demo: 1 put")
+    doomed.breakpoints.arm("demo: 1 put")
+    job_id = shared.enqueue()
+    doomed.breakpoints.wait("demo: 1 put")
     doomed.kill()
-    doomed.stage.release("demo: 1 put")
+    doomed.breakpoints.release("demo: 1 put")
     doomed.start()
-    scene.wait(job_id)
-    scene.check(job_id, ["lost", "succeeded"])
+    shared.wait(job_id)
+    shared.check(job_id, ["lost", "succeeded"])
 
 
 # A worker sleeps too long
@@ -125,25 +125,25 @@ def test_a_worker_that_is_started_again_gives_up_what_it_held_at_once(
 def test_a_worker_that_wakes_up_late_can_change_nothing(
     short: Running, start_worker: StartWorker, step: str
 ) -> None:
-    scene, other = Scene(short.rushes, short.url), Scene(short.rushes, short.url)
+    shared, other = SharedMedia(short.rushes, short.url), SharedMedia(short.rushes, short.url)
     zombie = start_worker("zombie", short.url, short.worker_key("zombie"))
-    zombie.stage.arm(step)
-    job_id = scene.enqueue(args={"deaf": True})
-    zombie.stage.wait(step)
+    zombie.breakpoints.arm(step)
+    job_id = shared.enqueue(args={"deaf": True})
+    zombie.breakpoints.wait(step)
     zombie.pause()
     with worker(short.url, short.worker_key("heir")):
-        scene.wait(job_id)
-    before = tables(scene)
-    zombie.stage.arm("worker: before claim")
-    zombie.stage.release(step)
-    with audience(scene) as watching:
+        shared.wait(job_id)
+    before = tables(shared)
+    zombie.breakpoints.arm("worker: before claim")
+    zombie.breakpoints.release(step)
+    with viewer(shared) as watching:
         zombie.resume()
-        zombie.stage.wait("worker: before claim")
-        assert watching.leave() == [scene.watch()]
-    assert tables(scene) == before
-    scene.check(job_id, ["lost", "succeeded"])
+        zombie.breakpoints.wait("worker: before claim")
+        assert watching.leave() == [shared.watch()]
+    assert tables(shared) == before
+    shared.check(job_id, ["lost", "succeeded"])
     # It is none the worse for it.
-    zombie.stage.release("worker: before claim")
+    zombie.breakpoints.release("worker: before claim")
     other.wait(next_id := other.enqueue())
     other.check(next_id, ["succeeded"])
     assert zombie.stop() == 0
@@ -152,25 +152,25 @@ def test_a_worker_that_wakes_up_late_can_change_nothing(
 def test_a_worker_that_wakes_up_late_does_not_even_try(
     short: Running, start_worker: StartWorker
 ) -> None:
-    scene = Scene(short.rushes, short.url)
+    shared = SharedMedia(short.rushes, short.url)
     zombie = start_worker("zombie", short.url, short.worker_key("zombie"))
-    zombie.stage.arm("demo: all put")
-    job_id = scene.enqueue(args={"deaf": True})
-    zombie.stage.wait("demo: all put")
+    zombie.breakpoints.arm("demo: all put")
+    job_id = shared.enqueue(args={"deaf": True})
+    zombie.breakpoints.wait("demo: all put")
     zombie.pause()
-    scene.rushes.pause()
-    until(lambda: scene.outcomes(job_id) == ["lost"])
+    shared.rushes.pause()
+    until(lambda: shared.outcomes(job_id) == ["lost"])
     for step in ("worker: before complete", "worker: before claim"):
-        zombie.stage.arm(step)
-    zombie.stage.release("demo: all put")
+        zombie.breakpoints.arm(step)
+    zombie.breakpoints.release("demo: all put")
     zombie.resume()
-    zombie.stage.wait("worker: before claim")
-    zombie.stage.disarm("worker: before complete")
+    zombie.breakpoints.wait("worker: before claim")
+    zombie.breakpoints.disarm("worker: before complete")
 
 
-def tables(scene: Scene) -> dict[str, Any]:
+def tables(shared: SharedMedia) -> dict[str, Any]:
     """All that a zombie could have changed."""
-    with scene.rushes.db.read() as tx:
+    with shared.rushes.db.read() as tx:
         return {
             table: tx.all(f"SELECT * FROM {table} ORDER BY 1, 2")
             for table in ("jobs", "attempts", "versions", "artifacts", "media")
@@ -194,18 +194,18 @@ def tables(scene: Scene) -> dict[str, Any]:
 def test_what_was_done_is_not_done_again_when_the_answer_is_lost(
     short: Running, answer: bytes, outcomes: tuple[str, ...]
 ) -> None:
-    scene = Scene(short.rushes, short.url)
+    shared = SharedMedia(short.rushes, short.url)
     with Wire(short.settings.port) as wire:
         wire.cut_before_answer(answer)
         with worker(wire.url, short.worker_key()):
-            job_id = scene.enqueue()
-            scene.wait(job_id)
+            job_id = shared.enqueue()
+            shared.wait(job_id)
         assert wire.was_cut.is_set()
-    scene.check(job_id, list(outcomes))
+    shared.check(job_id, list(outcomes))
 
 
 def test_a_failure_is_told_once_when_the_answer_is_lost(short: Running) -> None:
-    scene = Scene(short.rushes, short.url)
+    shared = SharedMedia(short.rushes, short.url)
 
     def fail(job: JobContext) -> None:
         raise ValueError("no luck")
@@ -213,11 +213,11 @@ def test_a_failure_is_told_once_when_the_answer_is_lost(short: Running) -> None:
     with Wire(short.settings.port) as wire:
         wire.cut_before_answer(b'"state":"queued"')
         with worker(wire.url, short.worker_key(), fail):
-            job_id = scene.enqueue(max_attempts=2)
-            scene.wait(job_id, "failed")
+            job_id = shared.enqueue(max_attempts=2)
+            shared.wait(job_id, "failed")
         assert wire.was_cut.is_set()
-    assert scene.outcomes(job_id) == ["failed", "failed"]
-    scene.check_tables()
+    assert shared.outcomes(job_id) == ["failed", "failed"]
+    shared.check_tables()
 
 
 # A worker stumbles
@@ -230,52 +230,48 @@ class Stumbling(Remote):
         super().__init__(url, key)
         self.claims = self.beats = 0
 
-    def claim(
-        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
-    ) -> list[Assignment]:
+    def claim(self, *told: Any, **more: Any) -> list[Assignment]:
         self.claims += 1
         if self.claims == 1:
             raise KeyError("jobs")
-        return super().claim(limit, wait_seconds, request_id)
+        return super().claim(*told, **more)
 
-    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+    def heartbeat(self, *told: Any, **more: Any) -> Pulse:
         self.beats += 1
         if self.beats == 1:
             raise KeyError("claims")
-        return super().heartbeat(claims, roll)
+        return super().heartbeat(*told, **more)
 
 
 def test_a_worker_goes_on_after_what_nobody_expected(short: Running) -> None:
-    scene, remote = Scene(short.rushes, short.url), Stumbling(short.url, short.worker_key())
+    shared, remote = SharedMedia(short.rushes, short.url), Stumbling(short.url, short.worker_key())
 
     def run(job: JobContext) -> Any:
         until(lambda: remote.beats > 3)
         return demo_handlers.demo(job)
 
     with working(remote, run):
-        job_id = scene.enqueue()
-        scene.wait(job_id)
-    scene.check(job_id, ["succeeded"])
+        job_id = shared.enqueue()
+        shared.wait(job_id)
+    shared.check(job_id, ["succeeded"])
 
 
 def test_a_worker_outlives_a_server_that_is_away_for_long(
     short: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "LONGEST_RETRY_SECONDS", 0.0)
-    scene, misses = Scene(short.rushes, short.url), iter(range(1100))
+    shared, misses = SharedMedia(short.rushes, short.url), iter(range(1100))
 
     class Away(Remote):
-        def claim(
-            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
-        ) -> list[Assignment]:
+        def claim(self, *told: Any, **more: Any) -> list[Assignment]:
             for _ in misses:
                 raise errors.Unavailable("the server cannot be reached")
-            return super().claim(limit, wait_seconds, request_id)
+            return super().claim(*told, **more)
 
     with working(Away(short.url, short.worker_key())):
-        job_id = scene.enqueue()
-        scene.wait(job_id)
-    scene.check(job_id, ["succeeded"])
+        job_id = shared.enqueue()
+        shared.wait(job_id)
+    shared.check(job_id, ["succeeded"])
 
 
 # The server goes and comes back
@@ -301,8 +297,8 @@ def test_a_remote_worker_works_on_while_the_server_restarts(
         return demo_handlers.demo(job)
 
     with opened(server.settings) as rushes, worker(server.url, server.worker_key(), run) as remote:
-        scene = Scene(rushes, server.url)
-        job_id = scene.enqueue()
+        shared = SharedMedia(rushes, server.url)
+        job_id = shared.enqueue()
         assert begun.wait(60)
         if gently:
             assert server.stop() == 0
@@ -311,8 +307,8 @@ def test_a_remote_worker_works_on_while_the_server_restarts(
         remote.beat()
         go_on.set()
         server.start()
-        scene.wait(job_id)
-        scene.check(job_id, ["succeeded"])
+        shared.wait(job_id)
+        shared.check(job_id, ["succeeded"])
 
 
 def test_a_server_on_postgres_that_is_started_again_frees_what_its_own_workers_held(
@@ -320,15 +316,15 @@ def test_a_server_on_postgres_that_is_started_again_frees_what_its_own_workers_h
 ) -> None:
     server = start_server(handlers="resilience.demo_handlers", database_url=postgres_url, **LONG)
     with opened(server.settings) as rushes:
-        scene = Scene(rushes, server.url)
-        server.stage.arm("demo: 1 put")
-        job_id = scene.enqueue()
-        server.stage.wait("demo: 1 put")
+        shared = SharedMedia(rushes, server.url)
+        server.breakpoints.arm("demo: 1 put")
+        job_id = shared.enqueue()
+        server.breakpoints.wait("demo: 1 put")
         server.kill()
-        server.stage.release("demo: 1 put")
+        server.breakpoints.release("demo: 1 put")
         server.start()
-        scene.wait(job_id)
-        scene.check(job_id, ["lost", "succeeded"])
+        shared.wait(job_id)
+        shared.check(job_id, ["lost", "succeeded"])
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["a handler that listens", "a deaf handler"])
@@ -337,16 +333,16 @@ def test_a_server_that_is_stopped_gives_its_own_jobs_back_at_once(
 ) -> None:
     server = start_server(handlers="resilience.demo_handlers", **LONG)
     with opened(server.settings) as rushes:
-        scene = Scene(rushes, server.url)
-        server.stage.arm("demo: 1 put")
-        job_id = scene.enqueue(args={"deaf": deaf})
-        server.stage.wait("demo: 1 put")
+        shared = SharedMedia(rushes, server.url)
+        server.breakpoints.arm("demo: 1 put")
+        job_id = shared.enqueue(args={"deaf": deaf})
+        server.breakpoints.wait("demo: 1 put")
         assert server.stop() == 0
-        job = scene.job(job_id)
+        job = shared.job(job_id)
         assert (job.state, job.attempt, job.checkpoint) == ("queued", 0, {"files": 1})
         server.start()
-        scene.wait(job_id)
-        scene.check(job_id, ["released", "succeeded"])
+        shared.wait(job_id)
+        shared.check(job_id, ["released", "succeeded"])
 
 
 # Nobody answers for longer than a worker goes on by itself
@@ -363,21 +359,21 @@ def test_a_worker_holds_its_job_up_and_goes_on_under_the_same_claim(
     """The server is away for more than three quarters of a lease."""
     server = start_server(database_url=database_url, **BRIEF)
     with opened(server.settings) as rushes:
-        scene = Scene(rushes, server.url)
+        shared = SharedMedia(rushes, server.url)
         patient = start_worker("patient", server.url, server.worker_key("patient"))
-        patient.stage.arm("demo: 1 put")
-        job_id = scene.enqueue()
-        patient.stage.wait("demo: 1 put")
+        patient.breakpoints.arm("demo: 1 put")
+        job_id = shared.enqueue()
+        patient.breakpoints.wait("demo: 1 put")
         server.kill()
-        before = scene.job(job_id)
+        before = shared.job(job_id)
         until(lambda: HELD_UP in patient.log.read_text())
         server.start()
         until(lambda: GOES_ON in patient.log.read_text())
-        after = scene.job(job_id)
+        after = shared.job(job_id)
         assert (after.claim_id, after.attempt) == (before.claim_id, 1)
-        patient.stage.release("demo: 1 put")
-        scene.wait(job_id)
-        scene.check(job_id, ["succeeded"])
+        patient.breakpoints.release("demo: 1 put")
+        shared.wait(job_id)
+        shared.check(job_id, ["succeeded"])
 
 
 @pytest.mark.thorough
@@ -385,26 +381,26 @@ def test_a_worker_that_was_out_of_reach_stops_what_somebody_else_has_taken(
     short: Running, start_worker: StartWorker
 ) -> None:
     """Its network is silent, while the server and the others go on."""
-    scene = Scene(short.rushes, short.url)
+    shared = SharedMedia(short.rushes, short.url)
     with Proxy(short.settings.port) as proxy:
         proxy.open()
         url = f"http://127.0.0.1:{proxy.port}"
         away = start_worker("away", url, short.worker_key("away"))
-        away.stage.arm("demo: 1 put")
-        job_id = scene.enqueue()
-        away.stage.wait("demo: 1 put")
+        away.breakpoints.arm("demo: 1 put")
+        job_id = shared.enqueue()
+        away.breakpoints.wait("demo: 1 put")
         proxy.silence()
         until(lambda: HELD_UP in away.log.read_text())
         with worker(short.url, short.worker_key("heir")):
-            scene.wait(job_id)
-        before = tables(scene)
+            shared.wait(job_id)
+        before = tables(shared)
         for step in ("demo: 2 put", "worker: before complete", "worker: before claim"):
-            away.stage.arm(step)
+            away.breakpoints.arm(step)
         proxy.speak()
-        away.stage.wait("worker: before claim")
-        away.stage.release("demo: 1 put")
+        away.breakpoints.wait("worker: before claim")
+        away.breakpoints.release("demo: 1 put")
         for step in ("demo: 2 put", "worker: before complete"):
-            away.stage.disarm(step)
-        assert tables(scene) == before
-        away.stage.release("worker: before claim")
-    scene.check(job_id, ["lost", "succeeded"])
+            away.breakpoints.disarm(step)
+        assert tables(shared) == before
+        away.breakpoints.release("worker: before claim")
+    shared.check(job_id, ["lost", "succeeded"])

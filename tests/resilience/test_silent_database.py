@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from proxy import Proxy
+from resilience.breakpoints import until
 from resilience.programs import Server
-from resilience.scene import Scene, opened
-from resilience.stage import until
+from resilience.shared_media import SharedMedia, opened
 from running import events_of, settings_for
 from rushes.app import Rushes
 
@@ -77,15 +77,15 @@ def test_a_server_goes_on_by_itself_when_its_database_speaks_again(
     ):
         listener = threading.Thread(target=_listen, args=(stream, told), daemon=True)
         listener.start()
-        scene = Scene(rushes, server.url)
-        scene.wait(before := scene.enqueue())
+        shared = SharedMedia(rushes, server.url)
+        shared.wait(before := shared.enqueue())
         until(lambda: before in told)
         proxy.silence()
         until(lambda: probe.get("/readyz").status_code == 503)
         proxy.speak()
         silent_at = _swept_at(rushes)
         until(lambda: probe.get("/readyz").status_code == 200)
-        scene.wait(after := scene.enqueue())
+        shared.wait(after := shared.enqueue())
         until(lambda: after in told)
         until(lambda: _swept_at(rushes) > silent_at)
         assert server.stop() == 0

@@ -13,8 +13,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from proxy import Proxy
+from resilience.breakpoints import until
 from resilience.programs import Server
-from resilience.stage import until
 from running import settings_for, wait_for_server
 from rushes.accounts import access
 from rushes.app import Rushes

@@ -1,4 +1,4 @@
-"""One suite over files and S3, then what only one of the two can get wrong."""
+"""One suite over files, S3 and a package's own, then what only one of them can get wrong."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,10 +25,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import memory_storage
 import services
 from rushes import errors
-from rushes.media import local_storage, s3_storage, storage
-from rushes.media.storage import Entry, Storage
+from rushes.storage import local as local_storage
+from rushes.storage import s3 as s3_storage
+from rushes.storage import storage
+from rushes.storage.storage import Storage, StoredObject
 
 T = TypeVar("T")
 MIB = 2**20
@@ -66,9 +70,20 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture
-def stored(storage_url: str) -> Iterator[Storage]:
-    opened = storage.open(storage_url)
+@pytest.fixture(params=["file", "s3", "memory"])
+def stored(
+    request: pytest.FixtureRequest, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Storage]:
+    """An empty storage of each kind; the third comes from a package."""
+    name = uuid.uuid4().hex
+    if request.param == "file":
+        url = root.as_uri()
+    elif request.param == "s3":
+        url = request.getfixturevalue("seaweed").url(prefix=name)
+    else:
+        memory_storage.install(tmp_path / "site", monkeypatch)
+        url = f"memory://{name}"
+    opened = storage.open(url)
     yield opened
     opened.close()
 
@@ -100,7 +115,7 @@ def files_below(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir())
 
 
-# What both keep
+# What all keep
 
 
 def test_what_was_put_comes_back_with_its_size_and_hash(stored: Storage) -> None:
@@ -196,8 +211,6 @@ def test_what_is_missing_is_missing(stored: Storage) -> None:
             stored.read(key, 0, 0)
         with pytest.raises(errors.NotFound):
             stored.copy(key, "c")
-        with pytest.raises(errors.NotFound):
-            stored.link(key, "c")
     assert stored.exists("folder/inner/a")
     assert keys(stored) == ["folder/inner/a"]
 
@@ -215,7 +228,7 @@ def test_list_tells_what_lies_below_a_folder(stored: Storage) -> None:
 def test_an_entry_tells_size_and_time(stored: Storage) -> None:
     stored.put("a/b", b"12345")
     (entry,) = stored.list("a")
-    assert entry == Entry(key="a/b", size_bytes=5, modified_at_ms=entry.modified_at_ms)
+    assert entry == StoredObject(key="a/b", size_bytes=5, modified_at_ms=entry.modified_at_ms)
     assert abs(entry.modified_at_ms - time.time_ns() // 10**6) < 3_600_000
 
 
@@ -237,24 +250,15 @@ def test_deleting_what_is_missing_is_fine(stored: Storage) -> None:
     assert keys(stored) == []
 
 
-@pytest.mark.parametrize("verb", ["copy", "link"])
-def test_a_copy_lives_on_its_own(stored: Storage, verb: str) -> None:
-    copy: Callable[[str, str], None] = getattr(stored, verb)
+def test_a_copy_lives_on_its_own(stored: Storage) -> None:
     stored.put("a/source", b"first")
     stored.put("b/target", b"something longer")
-    copy("a/source", "b/target")
-    copy("a/source", "c/new")
+    stored.copy("a/source", "b/target")
+    stored.copy("a/source", "c/new")
     stored.put("a/source", b"second")
     assert content(stored, "b/target") == content(stored, "c/new") == b"first"
     stored.delete(["a/source", "c/new"])
     assert content(stored, "b/target") == b"first"
-
-
-def test_linking_to_the_same_content_again_changes_nothing(stored: Storage) -> None:
-    stored.put("a", b"1")
-    stored.link("a", "b")
-    stored.link("a", "b")
-    assert keys(stored) == ["a", "b"]
 
 
 class ClientGone(Exception):
@@ -289,7 +293,7 @@ def test_a_source_that_fails_leaves_what_was_there_and_nothing_else(
     assert content(stored, "a/old") == b"old"
     if isinstance(stored, s3_storage.S3Storage):
         assert request.getfixturevalue("seaweed").unfinished_uploads() == []
-    else:
+    elif isinstance(stored, local_storage.LocalStorage):
         assert files_below(root) == ["a/old"]
 
 
@@ -335,7 +339,7 @@ def test_a_put_survives_a_neighbour_that_empties_the_folder(stored: Storage) -> 
 
 MEASURE = """
 import resource, sys
-from rushes.media import storage
+from rushes.storage import storage
 
 def highest():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -383,11 +387,10 @@ def operations(stored: Storage) -> dict[str, Callable[[str], Any]]:
         "aread": lambda key: asyncio.run(everything(stored, key)),
         "copy from": lambda key: stored.copy(key, "good"),
         "copy to": lambda key: stored.copy("good", key),
-        "link from": lambda key: stored.link(key, "good"),
-        "link to": lambda key: stored.link("good", key),
         "delete": lambda key: stored.delete([key]),
         "list": lambda key: stored.list(key or "/"),
         "local_path": stored.local_path,
+        "upload_path": stored.upload_path,
     }
 
 
@@ -496,7 +499,7 @@ def assert_down(stored: Storage, *, missing_is_unknown: bool = False) -> None:
             del verbs[name]
     verbs |= {"list": lambda key: keys(stored, key), "check": lambda key: stored.check()}
     if isinstance(stored, s3_storage.S3Storage):
-        del verbs["local_path"]
+        del verbs["local_path"], verbs["upload_path"]
 
     def problem(verb: Callable[[str], Any]) -> errors.StorageDown:
         with pytest.raises(errors.StorageDown) as raised:
@@ -679,14 +682,6 @@ def test_deleting_takes_empty_folders_away_but_never_the_root(files: Storage, ro
     assert not (root / "a").exists()
 
 
-def test_a_link_shares_the_bytes(files: Storage, root: Path) -> None:
-    files.put("a", b"1")
-    files.link("a", "b/c")
-    assert (root / "a").samefile(root / "b" / "c")
-    files.copy("a", "b/d")
-    assert not (root / "a").samefile(root / "b" / "d")
-
-
 def test_local_path_is_the_file_itself(files: Storage, root: Path) -> None:
     files.put("a/b", b"1")
     assert files.local_path("a/b") == root / "a" / "b"
@@ -741,7 +736,7 @@ def test_a_planted_file_link_is_never_followed(files: Storage, root: Path, tmp_p
     files.put("good", b"1")
     (root / "a").symlink_to(outside)
     verbs = operations(files)
-    for name in ("size", "exists", "read", "aread", "copy from", "link from", "local_path"):
+    for name in ("size", "exists", "read", "aread", "copy from", "local_path", "upload_path"):
         with pytest.raises(errors.Invalid):
             pytest.fail(f"{name} answered {verbs[name]('a')!r}")
     assert keys(files) == ["good"]
@@ -867,7 +862,7 @@ def test_what_the_server_will_not_copy_is_copied_by_us(
     data = os.urandom(9 * MIB)
     bucket.put("a", data)
     monkeypatch.setattr(s3_storage, "LARGEST_COPY_BYTES", MIB)
-    bucket.link("a", "b")
+    bucket.copy("a", "b")
     assert content(bucket, "b") == data
 
 
@@ -918,6 +913,35 @@ def test_a_bad_address_is_a_bad_setting_and_a_sentence(url: str) -> None:
         storage.open(url)
     assert raised.value.message.startswith("STORAGE_URL: ")
     assert "SEC" not in raised.value.message.replace("KEY:SECRET@ before", "")
+
+
+def test_an_unknown_scheme_names_the_known_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(errors.BadSetting, match=r"must begin with file:// or s3://$"):
+        storage.open("myfs://KEY:SECRET@host/a")
+    memory_storage.install(tmp_path, monkeypatch, "myfs")
+    with pytest.raises(errors.BadSetting, match=r"must begin with file:// or myfs:// or s3://$"):
+        storage.open("ftp://host/a")
+    with pytest.raises(errors.BadSetting, match="memory:// takes a name"):
+        storage.open("myfs://host/a")
+
+
+def test_a_scheme_that_is_claimed_twice_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory_storage.install(tmp_path, monkeypatch, "s3")
+    with pytest.raises(errors.BadSetting, match="both claim s3://"):
+        storage.open((tmp_path / "storage").as_uri())
+
+
+def test_a_package_that_cannot_be_imported_is_a_bad_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory_storage.install(tmp_path, monkeypatch)
+    monkeypatch.setitem(sys.modules, "memory_storage", None)
+    with pytest.raises(errors.BadSetting, match="the package for memory:// cannot be imported"):
+        storage.open("memory://a")
 
 
 def test_a_file_in_the_way_of_the_root_is_a_bad_setting(tmp_path: Path) -> None:

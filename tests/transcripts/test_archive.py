@@ -15,7 +15,7 @@ from rushes.media import store as media_store
 from rushes.transcripts import archive, captions
 from rushes.transcripts import store as transcript_store
 from rushes.transcripts.archive import Kept
-from rushes.transcripts.editing import Change
+from rushes.transcripts.editing import SegmentEdit
 from speaking import add, edit, found, kept, revert, said, spoken, texts
 from world import World
 
@@ -540,7 +540,7 @@ def test_an_unknown_segment_is_refused(world: World) -> None:
     with pytest.raises(errors.NotFound):
         edit(world, media_id, 0, seg_000009="?")
     before = kept(world, media_id)
-    change = Change(segment_id="seg_000001", speaker="SPEAKER_03")
+    change = SegmentEdit(segment_id="seg_000001", speaker="SPEAKER_03")
     draft = archive.draft_edit(before, 0, [change])
     changed = world.run(lambda tx: archive.write(tx, before, "", draft))
     assert changed.transcript.words[0].speaker == "SPEAKER_03"

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from rushes import errors
 from rushes.transcripts import editing, transcript
-from rushes.transcripts.editing import Change
+from rushes.transcripts.editing import SegmentEdit
 from rushes.transcripts.transcript import Transcript
 from spoken import ENGINE, at_random, passage, spoken, texts, transcripts, turn, untimed, word
 
 
 def change(t: Transcript, text: str, number: int = 0) -> Transcript:
-    return editing.edited(t, [Change(segment_id=t.segments[number].id, text=text)])
+    return editing.edited(t, [SegmentEdit(segment_id=t.segments[number].id, text=text)])
 
 
 def timed(t: Transcript) -> list[tuple[str, float, float]]:
@@ -100,10 +100,10 @@ def test_a_transcript_without_words_stays_without() -> None:
 
 def test_a_speaker_is_set_for_a_segment_and_its_words() -> None:
     t = spoken("One two. Three.", [turn(0, 9, 0)])
-    after = editing.edited(t, [Change(segment_id="seg_000001", speaker="SPEAKER_07")])
+    after = editing.edited(t, [SegmentEdit(segment_id="seg_000001", speaker="SPEAKER_07")])
     assert [each.speaker for each in after.segments] == ["SPEAKER_07", "SPEAKER_00"]
     assert [each.speaker for each in after.words] == ["SPEAKER_07", "SPEAKER_07", "SPEAKER_00"]
-    nobody = editing.edited(t, [Change(segment_id="seg_000001", speaker="")])
+    nobody = editing.edited(t, [SegmentEdit(segment_id="seg_000001", speaker="")])
     assert nobody.words[0].speaker is None
 
 
@@ -113,11 +113,11 @@ def test_control_characters_are_not_kept() -> None:
 
 def test_a_segment_that_is_not_there_cannot_be_changed() -> None:
     with pytest.raises(errors.NotFound, match="seg_000009"):
-        editing.edited(spoken("One."), [Change(segment_id="seg_000009", text="x")])
+        editing.edited(spoken("One."), [SegmentEdit(segment_id="seg_000009", text="x")])
 
 
 @st.composite
-def edits(draw: st.DrawFn) -> tuple[Transcript, list[Change]]:
+def edits(draw: st.DrawFn) -> tuple[Transcript, list[SegmentEdit]]:
     t = draw(transcripts().filter(lambda each: bool(each.segments)))
     ids = [each.id for each in t.segments]
     said = {each.id: each.text.split() for each in t.segments}
@@ -126,14 +126,14 @@ def edits(draw: st.DrawFn) -> tuple[Transcript, list[Change]]:
         words = list(said[id])
         place = draw(st.integers(0, len(words)))
         words[place : place + draw(st.integers(0, 2))] = draw(st.lists(texts, max_size=3))
-        changes.append(Change(segment_id=id, text=" ".join(words)))
+        changes.append(SegmentEdit(segment_id=id, text=" ".join(words)))
     return t, changes
 
 
 @at_random
 @given(edits())
 def test_what_nobody_changed_stays_and_what_was_written_is_there(
-    given: tuple[Transcript, list[Change]],
+    given: tuple[Transcript, list[SegmentEdit]],
 ) -> None:
     before, changes = given
     after = editing.edited(before, changes)
@@ -158,7 +158,7 @@ def test_what_nobody_changed_stays_and_what_was_written_is_there(
 
 @at_random
 @given(edits())
-def test_differences_can_be_undone(given: tuple[Transcript, list[Change]]) -> None:
+def test_differences_can_be_undone(given: tuple[Transcript, list[SegmentEdit]]) -> None:
     before, changes = given
     after = editing.edited(before, changes)
     differences = editing.changed_segments(before, after)
@@ -228,7 +228,9 @@ def test_a_long_segment_of_few_words_is_corrected_in_one_go() -> None:
     before = Transcript(
         text="",
         language=None,
-        segments=[transcript.Segment(id="seg_000001", start=0, end=400, text="a b " * 2000)],
+        segments=[
+            transcript.TranscriptSegment(id="seg_000001", start=0, end=400, text="a b " * 2000)
+        ],
         words=words,
     )
     after = change(before, "a b " + "a c " * 1998 + "a b")

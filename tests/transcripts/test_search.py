@@ -233,7 +233,7 @@ def test_two_servers_that_catch_up_at_once_are_not_in_each_others_way(
 
 def test_a_title_that_somebody_else_has_put_meanwhile_stays(world: World) -> None:
     media_id = titled(world, "New name")
-    moment = search_store.Moment(
+    moment = search_store.IndexedMoment(
         id=1000,
         media_id=media_id,
         user_id="",

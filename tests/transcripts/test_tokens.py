@@ -151,17 +151,17 @@ def test_a_query_has_a_limit() -> None:
     ],
 )
 def test_what_is_marked(q: str, text: str, marked: list[str]) -> None:
-    spans = tokens.matches(tokens.parse_query(q), text, "en")
-    assert [text[start:end] for start, end in spans] == marked
+    ranges = tokens.matches(tokens.parse_query(q), text, "en")
+    assert [text[start:end] for start, end in ranges] == marked
 
 
 def test_a_snippet_shows_where_most_of_it_is_said() -> None:
     text = "nothing but filler words " * 20 + "a blue whale sings " + "and more of them " * 20
-    shown, spans = tokens.snippet(tokens.parse_query("blue whale "), text, "en", 80)
+    shown, ranges = tokens.snippet(tokens.parse_query("blue whale "), text, "en", 80)
     assert "a blue whale sings" in shown
     assert shown.startswith("…")
     assert shown.endswith("…")
-    assert [shown[start:end] for start, end in spans] == ["blue", "whale"]
+    assert [shown[start:end] for start, end in ranges] == ["blue", "whale"]
     assert len(shown) <= 82
 
 
@@ -176,11 +176,11 @@ def test_snippets_are_of_the_text_and_marks_are_inside(text: str, q: str, width:
         query = tokens.parse_query(q)
     except errors.BadField:
         return
-    shown, spans = tokens.snippet(query, text, "en", width)
+    shown, ranges = tokens.snippet(query, text, "en", width)
     assert len(shown) <= width + 2
     assert shown.strip(tokens.ELLIPSIS) in text
-    edges = [edge for span in spans for edge in span]
+    edges = [edge for each in ranges for edge in each]
     assert edges == sorted(edges)
-    assert all(0 <= start < end <= len(shown) for start, end in spans)
+    assert all(0 <= start < end <= len(shown) for start, end in ranges)
     if tokens.matches(query, text, "en"):
-        assert spans
+        assert ranges

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rushes.transcripts import editing, transcript
-from rushes.transcripts.transcript import Engine, Passage, Segment, Transcript, Turn, Word
+from rushes.transcripts.transcript import (
+    Passage,
+    Transcript,
+    TranscriptEngine,
+    TranscriptSegment,
+    Turn,
+    Word,
+)
 from spoken import (
     ENGINE,
     at_random,
@@ -113,16 +120,18 @@ def test_a_window_without_words_is_one_segment_of_its_bounds() -> None:
     given = Passage(start=3, end=20, text=" One. Two.  Three. ", language="en")
     t = transcript.build([given], [turn(0, 9, 0), turn(9, 30, 1)], ENGINE)
     assert t.segments == [
-        Segment(id="seg_000001", start=3, end=20, text="One. Two. Three.", speaker="SPEAKER_01")
+        TranscriptSegment(
+            id="seg_000001", start=3, end=20, text="One. Two. Three.", speaker="SPEAKER_01"
+        )
     ]
     assert t.words == []
 
 
 def test_an_engine_that_knows_the_times_of_sentences_gives_segments() -> None:
     utterances = [
-        Segment(id="x", start=3, end=5, text="One."),
-        Segment(id="x", start=6, end=99, text="Two."),
-        Segment(id="x", start=8, end=9, text="  "),
+        TranscriptSegment(id="x", start=3, end=5, text="One."),
+        TranscriptSegment(id="x", start=6, end=99, text="Two."),
+        TranscriptSegment(id="x", start=8, end=9, text="  "),
     ]
     given = Passage(start=3, end=20, text="One. Two.", utterances=utterances)
     t = transcript.build([given], None, ENGINE)
@@ -210,13 +219,15 @@ def test_the_canonical_document() -> None:
         text="Hi you.",
         language="en",
         segments=[
-            Segment(id="seg_000001", start=0, end=1.23456, text="Hi you.", speaker="SPEAKER_00")
+            TranscriptSegment(
+                id="seg_000001", start=0, end=1.23456, text="Hi you.", speaker="SPEAKER_00"
+            )
         ],
         words=[
             Word(start=0, end=0.5, word="Hi", speaker="SPEAKER_00", confidence=0.98765),
             Word(start=0.5, end=1.23456, word="you.", speaker="SPEAKER_00"),
         ],
-        engine=Engine(
+        engine=TranscriptEngine(
             provider="local",
             transcription_model="whisper-base",
             diarization_model="diarization-default",

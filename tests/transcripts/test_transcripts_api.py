@@ -22,7 +22,7 @@ SRT = "1\n00:00:01,000 --> 00:00:02,500\nBrought along\n"
 
 
 @dataclass
-class Stage:
+class Talk:
     """Ada's media, in which two people speak."""
 
     running: Running
@@ -65,10 +65,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture
-def stage(running: Running) -> Iterator[Stage]:
+def talk(running: Running) -> Iterator[Talk]:
     """Each with an Ada of its own."""
     with running.user(f"ada-{next(ADAS)}") as ada:
-        yield Stage(running, ada)
+        yield Talk(running, ada)
 
 
 def code(answer: httpx2.Response) -> tuple[int, str]:
@@ -78,8 +78,8 @@ def code(answer: httpx2.Response) -> tuple[int, str]:
 # Reading
 
 
-def test_the_document_is_canonical_and_the_files_have_names(stage: Stage) -> None:
-    document = stage.ada.get(stage.path).json()
+def test_the_document_is_canonical_and_the_files_have_names(talk: Talk) -> None:
+    document = talk.ada.get(talk.path).json()
     assert list(document) == ["text", "language", "segments", "words", "engine"]
     assert document["segments"][0] == {
         "id": "seg_000001",
@@ -90,86 +90,86 @@ def test_the_document_is_canonical_and_the_files_have_names(stage: Stage) -> Non
     }
     assert list(document["words"][0]) == ["start", "end", "word", "speaker", "confidence"]
     names = {"names": {"SPEAKER_00": "Grace & <Co>"}}
-    assert stage.ada.put(f"{stage.path}/speakers", json=names).status_code == 200
-    assert stage.ada.get(stage.path).json() == document
+    assert talk.ada.put(f"{talk.path}/speakers", json=names).status_code == 200
+    assert talk.ada.get(talk.path).json() == document
     expected = {
         "txt": ("text/plain", "Grace & <Co>: Good morning, Ada."),
         "srt": ("application/x-subrip", "00:00:00,000 --> "),
         "vtt": ("text/vtt", "<v Grace &amp; &lt;Co&gt;>Good morning, Ada."),
     }
     for format, (type, text) in expected.items():
-        answer = stage.ada.get(stage.path, params={"format": format})
+        answer = talk.ada.get(talk.path, params={"format": format})
         assert answer.headers["content-type"] == f"{type}; charset=utf-8"
         assert text in answer.text, format
-    assert "<b>" not in stage.ada.get(stage.path, params={"format": "vtt"}).text
-    assert stage.ada.get(stage.path, params={"format": "doc"}).status_code == 422
+    assert "<b>" not in talk.ada.get(talk.path, params={"format": "vtt"}).text
+    assert talk.ada.get(talk.path, params={"format": "doc"}).status_code == 422
 
 
-def test_who_has_it_already_is_told_so_until_it_changes(stage: Stage) -> None:
-    tag = {"If-None-Match": stage.ada.get(stage.path).headers["etag"]}
-    assert stage.ada.get(stage.path, headers=tag).status_code == 304
-    stage.correct(0, "Good day, Ada.")
-    assert stage.ada.get(stage.path, headers=tag).status_code == 200
+def test_who_has_it_already_is_told_so_until_it_changes(talk: Talk) -> None:
+    tag = {"If-None-Match": talk.ada.get(talk.path).headers["etag"]}
+    assert talk.ada.get(talk.path, headers=tag).status_code == 304
+    talk.correct(0, "Good day, Ada.")
+    assert talk.ada.get(talk.path, headers=tag).status_code == 200
 
 
-def test_a_media_without_a_transcript_says_so(stage: Stage) -> None:
-    bare = f"/media/{library.add(stage.running, stage.owner)}/transcript"
+def test_a_media_without_a_transcript_says_so(talk: Talk) -> None:
+    bare = f"/media/{library.add(talk.running, talk.owner)}/transcript"
     paths = [bare, f"{bare}/info", f"{bare}/revisions", f"{bare}/candidate"]
-    assert {code(stage.ada.get(path)) for path in paths} == {(404, "not_found")}
+    assert {code(talk.ada.get(path)) for path in paths} == {(404, "not_found")}
 
 
-def test_a_transcription_is_read_when_it_has_completed_or_as_far_as_it_is(stage: Stage) -> None:
-    job_id = library.enqueue(stage.running, stage.owner, "transcribe", media_id=stage.media_id)
+def test_a_transcription_is_read_when_it_has_completed_or_as_far_as_it_is(talk: Talk) -> None:
+    job_id = library.enqueue(talk.running, talk.owner, "transcribe", media_id=talk.media_id)
     path = f"/transcriptions/{job_id}/transcript"
-    assert code(stage.ada.get(path)) == (409, "wrong_state")
-    assert stage.ada.get(path, params={"partial": "true"}).json()["text"] == ""
-    dispatch = stage.running.rushes.dispatch
-    held = dispatch.claim(library.worker(stage.running, "transcribe"), 100)
+    assert code(talk.ada.get(path)) == (409, "wrong_state")
+    assert talk.ada.get(path, params={"partial": "true"}).json()["text"] == ""
+    dispatch = talk.running.rushes.dispatch
+    held = dispatch.claim(library.worker(talk.running, "transcribe"), 100)
     [claim] = [each.claim for each in held if each.job_id == job_id]
     passage = {"start": 0.0, "end": 2.0, "text": "So far.", "language": "en"}
     dispatch.put_passage(claim, 0, passage)
-    assert stage.ada.get(path, params={"partial": "true"}).json()["text"] == "So far."
-    so_far = stage.ada.get(path, params={"partial": "true", "format": "srt"})
+    assert talk.ada.get(path, params={"partial": "true"}).json()["text"] == "So far."
+    so_far = talk.ada.get(path, params={"partial": "true", "format": "srt"})
     assert "00:00:00,000 --> 00:00:02,000\nSo far." in so_far.text
-    stage.hear("As heard.", job_id=job_id)
-    stage.correct(1, "As corrected.")
-    assert stage.ada.get(path).json()["text"] == "As heard."
-    assert stage.ada.get(stage.path).json()["text"] == "As corrected."
-    other = library.enqueue(stage.running, stage.owner, "demo")
-    assert stage.ada.get(f"/transcriptions/{other}/transcript").status_code == 404
+    talk.hear("As heard.", job_id=job_id)
+    talk.correct(1, "As corrected.")
+    assert talk.ada.get(path).json()["text"] == "As heard."
+    assert talk.ada.get(talk.path).json()["text"] == "As corrected."
+    other = library.enqueue(talk.running, talk.owner, "demo")
+    assert talk.ada.get(f"/transcriptions/{other}/transcript").status_code == 404
 
 
 # Correcting
 
 
-def test_corrections_have_a_history_and_can_be_taken_back(stage: Stage) -> None:
-    first = stage.correct(0, "Good day, Ada.")
+def test_corrections_have_a_history_and_can_be_taken_back(talk: Talk) -> None:
+    first = talk.correct(0, "Good day, Ada.")
     assert (first.status_code, first.json()["revision"], first.json()["edited"]) == (200, 1, True)
-    assert stage.correct(1, "", id="seg_000002").json()["revision"] == 2
-    assert stage.text().strip() == "SPEAKER_00: Good day, Ada."
-    older = stage.ada.get(stage.path, params={"revision": 1}).json()
+    assert talk.correct(1, "", id="seg_000002").json()["revision"] == 2
+    assert talk.text().strip() == "SPEAKER_00: Good day, Ada."
+    older = talk.ada.get(talk.path, params={"revision": 1}).json()
     assert [each["id"] for each in older["segments"]] == ["seg_000001", "seg_000002"]
-    history = stage.ada.get(f"{stage.path}/revisions").json()["items"]
+    history = talk.ada.get(f"{talk.path}/revisions").json()["items"]
     assert [each["revision"] for each in history] == [2, 1]
-    assert history[0]["user_id"] == stage.owner
+    assert history[0]["user_id"] == talk.owner
     [change] = history[1]["changes"]
     assert (change["before"]["text"], change["after"]["text"]) == (
         "Good morning, Ada.",
         "Good day, Ada.",
     )
     body = {"revision": 2, "to": 0}
-    assert stage.ada.post(f"{stage.path}/revert", json=body).json()["revision"] == 3
-    assert "evening" in stage.text()
-    assert stage.ada.get(stage.path, params={"revision": 9}).status_code == 404
+    assert talk.ada.post(f"{talk.path}/revert", json=body).json()["revision"] == 3
+    assert "evening" in talk.text()
+    assert talk.ada.get(talk.path, params={"revision": 9}).status_code == 404
 
 
-def test_who_was_slower_is_told_the_newest_revision(stage: Stage) -> None:
-    stage.correct(0, "Good day, Ada.")
-    late = stage.correct(0, "Good night, Ada.")
+def test_who_was_slower_is_told_the_newest_revision(talk: Talk) -> None:
+    talk.correct(0, "Good day, Ada.")
+    late = talk.correct(0, "Good night, Ada.")
     assert code(late) == (409, "edited_meanwhile")
     assert "revision 1" in late.json()["detail"]
     body = {"revision": 0, "to": 0}
-    assert code(stage.ada.post(f"{stage.path}/revert", json=body)) == (409, "edited_meanwhile")
+    assert code(talk.ada.post(f"{talk.path}/revert", json=body)) == (409, "edited_meanwhile")
 
 
 @pytest.mark.parametrize(
@@ -184,60 +184,60 @@ def test_who_was_slower_is_told_the_newest_revision(stage: Stage) -> None:
     ],
 )
 def test_a_correction_that_makes_no_sense_changes_nothing(
-    stage: Stage, body: dict[str, Any], status: int
+    talk: Talk, body: dict[str, Any], status: int
 ) -> None:
-    assert stage.ada.patch(stage.path, json=body).status_code == status
-    assert stage.ada.get(f"{stage.path}/info").json()["revision"] == 0
+    assert talk.ada.patch(talk.path, json=body).status_code == status
+    assert talk.ada.get(f"{talk.path}/info").json()["revision"] == 0
 
 
-def test_speakers_are_named_in_the_facts(stage: Stage) -> None:
-    facts = stage.ada.get(f"{stage.path}/info").json()
+def test_speakers_are_named_in_the_facts(talk: Talk) -> None:
+    facts = talk.ada.get(f"{talk.path}/info").json()
     assert facts["speakers"] == ["SPEAKER_00", "SPEAKER_01"]
     for names, status in ({"SPEAKER_01": "Bob"}, 200), ({"SPEAKER_09": "Eve"}, 422):
-        answer = stage.ada.put(f"{stage.path}/speakers", json={"names": names})
+        answer = talk.ada.put(f"{talk.path}/speakers", json={"names": names})
         assert answer.status_code == status
-    facts = stage.ada.get(f"{stage.path}/info").json()
+    facts = talk.ada.get(f"{talk.path}/info").json()
     assert facts["speaker_names"] == {"SPEAKER_01": "Bob"}
 
 
-def test_a_newer_transcript_waits_to_be_taken_or_left(stage: Stage) -> None:
-    stage.correct(0, "Good day, Ada.")
-    stage.hear("Heard anew.")
-    assert stage.ada.get(f"{stage.path}/info").json()["candidate"] is not None
-    there = f"{stage.path}/candidate"
-    assert stage.ada.get(there, params={"format": "txt"}).text.strip().endswith("Heard anew.")
-    assert stage.ada.delete(there).status_code == 204
+def test_a_newer_transcript_waits_to_be_taken_or_left(talk: Talk) -> None:
+    talk.correct(0, "Good day, Ada.")
+    talk.hear("Heard anew.")
+    assert talk.ada.get(f"{talk.path}/info").json()["candidate"] is not None
+    there = f"{talk.path}/candidate"
+    assert talk.ada.get(there, params={"format": "txt"}).text.strip().endswith("Heard anew.")
+    assert talk.ada.delete(there).status_code == 204
     choice = {"id": "trn_gone", "revision": 1}
-    assert stage.ada.post(f"{there}/accept", json=choice).status_code == 404
-    stage.hear("Heard once more.")
-    assert code(stage.ada.post(f"{there}/accept", json=choice)) == (409, "wrong_state")
-    choice["id"] = stage.ada.get(f"{stage.path}/info").json()["candidate"]["id"]
+    assert talk.ada.post(f"{there}/accept", json=choice).status_code == 404
+    talk.hear("Heard once more.")
+    assert code(talk.ada.post(f"{there}/accept", json=choice)) == (409, "wrong_state")
+    choice["id"] = talk.ada.get(f"{talk.path}/info").json()["candidate"]["id"]
     stale = {**choice, "revision": 0}
-    assert code(stage.ada.post(f"{there}/accept", json=stale)) == (409, "edited_meanwhile")
-    assert stage.ada.post(f"{there}/accept").status_code == 422
-    assert stage.ada.post(f"{there}/accept", json=choice).json()["candidate"] is None
-    assert stage.ada.get(stage.path).json()["text"] == "Heard once more."
+    assert code(talk.ada.post(f"{there}/accept", json=stale)) == (409, "edited_meanwhile")
+    assert talk.ada.post(f"{there}/accept").status_code == 422
+    assert talk.ada.post(f"{there}/accept", json=choice).json()["candidate"] is None
+    assert talk.ada.get(talk.path).json()["text"] == "Heard once more."
 
 
-def test_what_was_replaced_is_listed_and_can_be_brought_back(stage: Stage) -> None:
-    stage.correct(0, "Good day, Ada.")
-    mine = stage.ada.get(f"{stage.path}/info").json()
-    imported = stage.ada.post(
-        f"{stage.path}/import?replace=true",
+def test_what_was_replaced_is_listed_and_can_be_brought_back(talk: Talk) -> None:
+    talk.correct(0, "Good day, Ada.")
+    mine = talk.ada.get(f"{talk.path}/info").json()
+    imported = talk.ada.post(
+        f"{talk.path}/import?replace=true",
         content=SRT.encode(),
         headers={"Content-Type": "application/x-subrip"},
     ).json()
-    listed = stage.ada.get(f"/media/{stage.media_id}/transcripts").json()["items"]
+    listed = talk.ada.get(f"/media/{talk.media_id}/transcripts").json()["items"]
     told = {each["id"]: (each["state"], each["edited"], each["outdated"]) for each in listed}
     assert told == {
         imported["id"]: ("current", False, False),
         mine["id"]: ("retired", True, False),
     }
     body = {"id": mine["id"], "revision": imported["revision"]}
-    back = stage.ada.post(f"{stage.path}/restore", json=body).json()
+    back = talk.ada.post(f"{talk.path}/restore", json=body).json()
     assert (back["id"], back["revision"], back["edited"]) == (mine["id"], 1, True)
-    assert "Good day, Ada." in stage.text()
-    assert code(stage.ada.post(f"{stage.path}/restore", json=body)) == (409, "edited_meanwhile")
+    assert "Good day, Ada." in talk.text()
+    assert code(talk.ada.post(f"{talk.path}/restore", json=body)) == (409, "edited_meanwhile")
 
 
 # Captions that people have
@@ -251,21 +251,21 @@ def test_what_was_replaced_is_listed_and_can_be_brought_back(stage: Stage) -> No
         {"files": {"file": ("talk.srt", SRT.encode(), "application/x-subrip")}},
     ],
 )
-def test_captions_are_brought_along_as_body_or_form(stage: Stage, sent: dict[str, Any]) -> None:
-    answer = stage.ada.post(f"{stage.path}/import", **sent)
+def test_captions_are_brought_along_as_body_or_form(talk: Talk, sent: dict[str, Any]) -> None:
+    answer = talk.ada.post(f"{talk.path}/import", **sent)
     assert answer.status_code == 201, answer.text
     assert answer.json()["origin"] == "imported"
-    document = stage.ada.get(stage.path).json()
+    document = talk.ada.get(talk.path).json()
     assert [each["text"] for each in document["segments"]] == ["Brought along"]
     assert document["words"] == []
     assert document["engine"] is None
 
 
-def test_captions_of_an_old_machine_keep_their_letters(stage: Stage) -> None:
+def test_captions_of_an_old_machine_keep_their_letters(talk: Talk) -> None:
     content = SRT.replace("along", "für später").encode("cp1252")
     headers = {"Content-Type": "application/x-subrip"}
-    stage.ada.post(f"{stage.path}/import", content=content, headers=headers)
-    assert "Brought für später" in stage.text()
+    talk.ada.post(f"{talk.path}/import", content=content, headers=headers)
+    assert "Brought für später" in talk.text()
 
 
 @pytest.mark.parametrize(
@@ -278,34 +278,34 @@ def test_captions_of_an_old_machine_keep_their_letters(stage: Stage) -> None:
     ],
 )
 def test_what_are_no_captions_is_refused(
-    stage: Stage, content: bytes, type: str, status: int
+    talk: Talk, content: bytes, type: str, status: int
 ) -> None:
     headers = {"Content-Type": type}
-    answer = stage.ada.post(f"{stage.path}/import", content=content, headers=headers)
+    answer = talk.ada.post(f"{talk.path}/import", content=content, headers=headers)
     assert answer.status_code == status, answer.text
-    assert stage.ada.get(f"{stage.path}/info").json()["origin"] == "machine"
+    assert talk.ada.get(f"{talk.path}/info").json()["origin"] == "machine"
 
 
 def test_captions_replace_corrections_only_if_told_and_a_repetition_works_once(
-    stage: Stage,
+    talk: Talk,
 ) -> None:
-    stage.correct(0, "Good day, Ada.")
+    talk.correct(0, "Good day, Ada.")
     sent: dict[str, Any] = {"content": SRT, "headers": {"Content-Type": "text/vtt"}}
-    assert code(stage.ada.post(f"{stage.path}/import", **sent)) == (409, "wrong_state")
+    assert code(talk.ada.post(f"{talk.path}/import", **sent)) == (409, "wrong_state")
     sent["headers"]["Idempotency-Key"] = "once"
     sent["params"] = {"replace": "true"}
-    answers = [stage.ada.post(f"{stage.path}/import", **sent).json() for _ in range(2)]
+    answers = [talk.ada.post(f"{talk.path}/import", **sent).json() for _ in range(2)]
     assert answers[0] == answers[1]
 
 
 # Searching
 
 
-def test_search_answers_the_second_with_plain_text_and_safe_markup(stage: Stage) -> None:
-    stage.ada.put(f"{stage.path}/speakers", json={"names": {"SPEAKER_01": "Bob"}})
-    [item] = stage.ada.get("/search", params={"q": "evening nig"}).json()["items"]
+def test_search_answers_the_second_with_plain_text_and_safe_markup(talk: Talk) -> None:
+    talk.ada.put(f"{talk.path}/speakers", json={"names": {"SPEAKER_01": "Bob"}})
+    [item] = talk.ada.get("/search", params={"q": "evening nig"}).json()["items"]
     assert item == {
-        "media_id": stage.media_id,
+        "media_id": talk.media_id,
         "title": "Talk <1>",
         "kind": "speech",
         "segment_id": "seg_000002",
@@ -316,16 +316,16 @@ def test_search_answers_the_second_with_plain_text_and_safe_markup(stage: Stage)
         "marks": [[8, 15], [22, 27]],
         "html": "Good &lt;b&gt;<mark>evening</mark>&lt;/b&gt; &amp; <mark>night</mark>, Bob.",
     }
-    [title] = stage.ada.get("/search", params={"q": "talk"}).json()["items"]
+    [title] = talk.ada.get("/search", params={"q": "talk"}).json()["items"]
     assert (title["kind"], title["html"]) == ("title", "<mark>Talk</mark> &lt;1&gt;")
 
 
-def test_search_goes_on_page_by_page(stage: Stage) -> None:
-    stage.hear(*["The same again."] * 5)
+def test_search_goes_on_page_by_page(talk: Talk) -> None:
+    talk.hear(*["The same again."] * 5)
     seen, cursor = [], None
     for _ in range(3):
         params = {"q": "same", "limit": "2", **({"cursor": cursor} if cursor else {})}
-        page = stage.ada.get("/search", params=params).json()
+        page = talk.ada.get("/search", params=params).json()
         seen += [each["start"] for each in page["items"]]
         cursor = page["next_cursor"]
     assert (seen, cursor) == ([40.0, 30.0, 20.0, 10.0, 0.0], None)
@@ -334,34 +334,34 @@ def test_search_goes_on_page_by_page(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "params", [{}, {"q": ""}, {"q": "?!"}, {"q": "a", "cursor": "x"}, {"q": "a " * 40}]
 )
-def test_a_search_for_nothing_is_refused(stage: Stage, params: dict[str, str]) -> None:
-    assert code(stage.ada.get("/search", params=params)) == (422, "bad_field")
+def test_a_search_for_nothing_is_refused(talk: Talk, params: dict[str, str]) -> None:
+    assert code(talk.ada.get("/search", params=params)) == (422, "bad_field")
 
 
-def test_nobody_finds_or_reads_what_is_anothers(stage: Stage) -> None:
-    with stage.running.user("bob") as bob, stage.running.client() as admin:
+def test_nobody_finds_or_reads_what_is_anothers(talk: Talk) -> None:
+    with talk.running.user("bob") as bob, talk.running.client() as admin:
         assert bob.get("/search", params={"q": "evening"}).json()["items"] == []
         items = admin.get("/search", params={"q": "evening", "limit": "1"}).json()["items"]
-        assert [each["media_id"] for each in items] == [stage.media_id]
-        assert bob.get(stage.path).status_code == 404
-        assert admin.get(stage.path).status_code == 200
-    stage.ada.delete(f"/media/{stage.media_id}")
-    assert stage.ada.get("/search", params={"q": "evening"}).json()["items"] == []
-    assert stage.ada.get(stage.path).status_code == 404
+        assert [each["media_id"] for each in items] == [talk.media_id]
+        assert bob.get(talk.path).status_code == 404
+        assert admin.get(talk.path).status_code == 200
+    talk.ada.delete(f"/media/{talk.media_id}")
+    assert talk.ada.get("/search", params={"q": "evening"}).json()["items"] == []
+    assert talk.ada.get(talk.path).status_code == 404
 
 
-def test_a_renamed_media_is_found_by_its_new_title(stage: Stage) -> None:
-    stage.ada.patch(f"/media/{stage.media_id}", json={"title": "Lecture"})
-    assert stage.ada.get("/search", params={"q": "talk"}).json()["items"] == []
-    [item] = stage.ada.get("/search", params={"q": "lecture"}).json()["items"]
+def test_a_renamed_media_is_found_by_its_new_title(talk: Talk) -> None:
+    talk.ada.patch(f"/media/{talk.media_id}", json={"title": "Lecture"})
+    assert talk.ada.get("/search", params={"q": "talk"}).json()["items"] == []
+    [item] = talk.ada.get("/search", params={"q": "lecture"}).json()["items"]
     assert item["title"] == "Lecture"
 
 
 # Models
 
 
-def test_models_are_listed_with_what_they_can_do(stage: Stage) -> None:
-    items = stage.ada.get("/models/transcription").json()["items"]
+def test_models_are_listed_with_what_they_can_do(talk: Talk) -> None:
+    items = talk.ada.get("/models/transcription").json()["items"]
     names = [each["id"] for each in items]
     assert "whisper-base" in names
     assert [each["id"] for each in items if each["default"]] == ["whisper-base"]

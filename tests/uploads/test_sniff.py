@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rushes import errors
-from rushes.media import sniff
-from rushes.media.sniff import Found
+from rushes.uploads import sniff
+from rushes.uploads.sniff import Found
 
 
 def box(name: bytes, body: bytes = b"") -> bytes:

@@ -12,10 +12,11 @@ import httpx2
 from fastapi.routing import RouteContext, iter_route_contexts
 
 from running import ADMIN_TOKEN, Running
-from rushes import ids
+from rushes import ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs.job import NewJob
 from rushes.jobs.queue import Claimant
+from rushes.media import store as media_store
 from rushes.protocol import Completion, Hello
 from rushes.web import auth, pages
 from rushes.web.server import create_app
@@ -75,7 +76,7 @@ class Route:
 def routes(running: Running) -> list[Route]:
     """Off the router itself, one for each method."""
     found = []
-    for each in iter_route_contexts(create_app(running.site).routes):
+    for each in iter_route_contexts(create_app(running.services).routes):
         for method in sorted(each.methods or ()):
             found.append(_route(each, method))
     return found
@@ -92,7 +93,7 @@ def _route(each: RouteContext, method: str) -> Route:
     )
 
 
-class Cast:
+class Callers:
     """Clients at the root of one server, by who they are. Ada owns what is asked for."""
 
     def __init__(self, running: Running) -> None:
@@ -104,7 +105,7 @@ class Cast:
         self.clients: dict[str, httpx2.Client] = {"anonymous": self.with_token(None)}
         self._people()
         self._workers()
-        self.props = Props(running, self)
+        self.resources = Resources(running, self)
 
     def close(self) -> None:
         self._open.close()
@@ -172,12 +173,12 @@ class Cast:
         return self._open.enter_context(self.running.client(token, base_url=self.running.url))
 
 
-class Props:
+class Resources:
     """Makes what a route's parameters name, new each time, as the property of `owner`."""
 
-    def __init__(self, running: Running, cast: Cast) -> None:
+    def __init__(self, running: Running, callers: Callers) -> None:
         self._running = running
-        self._cast = cast
+        self._callers = callers
         self._count = 0
         self._candidate = self._away = ""
         self._kept: dict[str, str] = {}
@@ -213,7 +214,7 @@ class Props:
             "token_id": self._token,
             "user_id": self._user,
             "worker_id}/keys/{prefix": self._key,
-            "worker_id": lambda route, owner: self._cast.ids["idle worker"],
+            "worker_id": lambda route, owner: self._callers.ids["idle worker"],
             "name": self._named,
         }
 
@@ -293,11 +294,11 @@ class Props:
             for job in self._running.rushes.jobs(media_id=media_id, kind="transcode"):
                 self._running.rushes.cancel(job.id)
         if route is not None and route.path.endswith("/restore"):
-            self._cast.owners[owner].delete(f"/api/v1/media/{media_id}")
+            self._callers.owners[owner].delete(f"/api/v1/media/{media_id}")
         return media_id
 
     def media(self, owner: str) -> str:
-        return library.add(self._running, self._cast.ids[owner])
+        return library.add(self._running, self._callers.ids[owner])
 
     def transcribed(self, owner: str) -> str:
         """With a transcript that was corrected once, a newer one beside it, and one put away."""
@@ -311,7 +312,7 @@ class Props:
     def published(self, owner: str) -> str:
         """The same one each time."""
         if owner not in self._kept:
-            media_id, user_id = self.media(owner), self._cast.ids[owner]
+            media_id, user_id = self.media(owner), self._callers.ids[owner]
             library.enqueue(self._running, user_id, "publish", media_id=media_id)
             held, rushes = library.claim(self._running, "publish"), self._running.rushes
             for name, content in FILES.items():
@@ -324,7 +325,7 @@ class Props:
 
     def _job(self, route: Route, owner: str) -> str:
         kind = "transcribe" if "/transcriptions/" in route.path else "shown"
-        job_id = library.enqueue(self._running, self._cast.ids[owner], kind)
+        job_id = library.enqueue(self._running, self._callers.ids[owner], kind)
         if route.path.endswith("/retry"):
             self._running.rushes.cancel(job_id)
         return job_id
@@ -338,7 +339,7 @@ class Props:
 
     def _token(self, route: Route, owner: str) -> str:
         body = {"name": "t", "scopes": ["read"]}
-        return str(self._cast.owners[owner].post("/api/v1/tokens", json=body).json()["id"])
+        return str(self._callers.owners[owner].post("/api/v1/tokens", json=body).json()["id"])
 
     def _user(self, route: Route, owner: str) -> str:
         return str(self._admin("POST", "/users", json={"name": self._name()})["id"])
@@ -360,7 +361,7 @@ class Props:
         return str(self._admin("POST", "/profiles", json={"name": self._name()})["name"])
 
     def _key(self, route: Route, owner: str) -> str:
-        worker_id = self._cast.ids["idle worker"]
+        worker_id = self._callers.ids["idle worker"]
         made = self._admin("POST", f"/workers/{worker_id}/keys")
         return f"{worker_id}/keys/{made['prefix']}"
 
@@ -373,7 +374,7 @@ class Props:
 
     def upload(self, owner: str) -> str:
         headers = {**TUS, "Upload-Length": "300"}
-        made = self._cast.owners[owner].post("/api/v1/uploads", headers=headers)
+        made = self._callers.owners[owner].post("/api/v1/uploads", headers=headers)
         assert made.status_code == 201, made.text
         return str(made.headers["location"].rpartition("/")[2])
 
@@ -393,15 +394,30 @@ class Props:
 
     def share_token(self, owner: str) -> str:
         media_id = self.published(owner)
-        shared = self._cast.owners[owner].post(f"/api/v1/media/{media_id}/share").json()
+        shared = self._callers.owners[owner].post(f"/api/v1/media/{media_id}/share").json()
         return str(shared["share_url"].rpartition("/")[2])
 
     def _shared_call(self, route: Route, owner: str) -> Call:
+        if "{slot}" in route.path:
+            return Call(route.method, self._shared_output(route, owner))
         path = route.path.replace("{token}", self.share_token(owner))
         return Call(route.method, path.replace("{name:path}", "720p/seg_1.m4s"))
 
+    def _shared_output(self, route: Route, owner: str) -> str:
+        token = self.share_token(owner)
+        kinds.declare([kinds.Kind(name="notes", shared=True)])
+        with self._callers.running.rushes.db.read() as tx:
+            item = media_store.by_share_token(tx, token)
+        assert item is not None
+        library.enqueue(self._callers.running, item.user_id, "notes", media_id=item.id)
+        held = library.claim(self._callers.running, "notes")
+        library.put(self._callers.running, held, {"notes.md": b"# Notes"})
+        library.finish(self._callers.running, held)
+        path = route.path.replace("{token}", token).replace("{slot}", "notes")
+        return path.replace("{name:path}", "notes.md")
+
     def webhook(self, owner: str) -> str:
-        client = self._cast.owners[owner]
+        client = self._callers.owners[owner]
         if before := self._kept.pop(f"webhook of {owner}", None):
             client.delete(f"/api/v1/webhooks/{before}")
         made = client.post("/api/v1/webhooks", json=HOOK)
@@ -417,7 +433,7 @@ class Props:
             webhook_id = self.webhook(owner)
             path = path.replace("{webhook_id}", webhook_id)
             if "{delivery_id}" in path:
-                test = self._cast.owners[owner].post(f"/api/v1/webhooks/{webhook_id}/test")
+                test = self._callers.owners[owner].post(f"/api/v1/webhooks/{webhook_id}/test")
                 path = path.replace("{delivery_id}", test.json()["id"])
         if route.method == "PATCH" or path.endswith("/secret"):
             options = {"json": {}}
@@ -426,14 +442,14 @@ class Props:
     def claim(self) -> tuple[str, str]:
         """A job with a source, held by the worker."""
         rushes, media_id = self._running.rushes, self.media("ada")
-        user_id = self._cast.ids["ada"]
+        user_id = self._callers.ids["ada"]
 
         def put(tx: Tx) -> str:
             new = NewJob(kind="demo", media_id=media_id, user_id=user_id)
             return rushes.queue.enqueue(tx, new).id
 
         job_id = rushes.db.run(put)
-        me = Claimant(id=self._cast.ids["worker"], name="worker", kinds=["demo"])
+        me = Claimant(id=self._callers.ids["worker"], name="worker", kinds=["demo"])
         rushes.dispatch.hello(me.id, Hello(kinds=["demo"]))
         held = {each.job_id: each.claim_id for each in rushes.dispatch.claim(me, 100)}
         return job_id, held[job_id]
@@ -453,6 +469,7 @@ def worker_call(running: Running, route: Route, job_id: str, claim_id: str) -> C
         "claim": {"limit": 1},
         "heartbeat": {"claims": [held]},
         "progress": {**held, "progress": 0.5},
+        "renditions": {**held, "renditions": [{"name": "720p", "kind": "video"}]},
         "complete": {**held, "result": {"ok": True}},
         "fail": {**held, "message": "no luck"},
         "release": held,

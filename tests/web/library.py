@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from declared import declared
 from running import Running
 from rushes import ids
 from rushes.db.database import Tx
@@ -16,8 +17,8 @@ from rushes.media import library
 from rushes.media.media import NewMedia
 from rushes.protocol import Claim, Completion, Hello, Progress
 from rushes.transcripts import archive
-from rushes.transcripts.editing import Change
-from rushes.transcripts.transcript import Engine, Segment, Transcript
+from rushes.transcripts.editing import SegmentEdit
+from rushes.transcripts.transcript import Transcript, TranscriptEngine, TranscriptSegment
 
 SOURCE = b"the source itself"
 
@@ -88,6 +89,8 @@ def put(running: Running, held: Claim, files: Mapping[str, bytes | tuple[bytes, 
 def tell(running: Running, held: Claim, progress: float, detail: Any) -> None:
     """As a worker reports how far it is."""
     report = Progress(claim=held, progress=progress, stage="transcode", detail=detail)
+    if renditions := declared(detail):
+        running.rushes.dispatch.declare(held, renditions)
     running.rushes.dispatch.progress([report])
 
 
@@ -98,10 +101,10 @@ def finish(running: Running, held: Claim, result: Any = None) -> None:
 def transcribe(running: Running, media_id: str, *texts: str) -> str:
     """A machine's transcript with a segment of a second for each of these."""
     segments = [
-        Segment(id=f"seg_{n:06d}", start=n - 1, end=n, text=text, speaker="SPEAKER_00")
+        TranscriptSegment(id=f"seg_{n:06d}", start=n - 1, end=n, text=text, speaker="SPEAKER_00")
         for n, text in enumerate(texts, 1)
     ]
-    engine = Engine(provider="local", transcription_model="whisper-tiny")
+    engine = TranscriptEngine(provider="local", transcription_model="whisper-tiny")
     heard = Transcript(
         text=" ".join(texts), language="en", segments=segments, words=[], engine=engine
     )
@@ -118,7 +121,7 @@ def correct(running: Running, media_id: str, text: str) -> None:
 
     def edit(tx: Tx) -> None:
         kept = archive.found(tx, media_id)
-        change = Change(segment_id="seg_000001", text=text)
+        change = SegmentEdit(segment_id="seg_000001", text=text)
         draft = archive.draft_edit(kept, kept.revision, [change])
         archive.write(tx, kept, kept.user_id, draft)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from running import ADMIN_TOKEN, Running
-from web.cast import Route, routes
+from web.callers import Route, routes
 
 SIGNED = f"Authorization: Bearer {ADMIN_TOKEN}\r\n".encode()
 PATIENCE_SECONDS = 20

@@ -17,7 +17,7 @@ from running import ADMIN_SECRET, ADMIN_TOKEN, Running, real_hasher
 from rushes import errors
 from rushes.accounts import access
 from rushes.clock import SystemClock
-from rushes.web import sse
+from rushes.web.http import sse
 from web import library
 
 PASSWORD = "correct horse battery"

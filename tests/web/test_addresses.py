@@ -8,7 +8,7 @@ import pytest
 
 from running import Running
 from rushes.settings import Settings
-from rushes.web import addresses
+from rushes.web.http import addresses
 from web import library
 from web.test_accounts import PASSWORD, add_user
 

@@ -13,7 +13,7 @@ import pytest
 
 from running import Running
 from rushes.tools import playlist
-from rushes.web.captioned import Memory
+from rushes.web.api.captioned import Memory
 from web import library
 
 MASTER = b"""#EXTM3U

@@ -147,7 +147,7 @@ def test_a_cut_that_cannot_be_made_is_refused(server: Running, body: Any, field:
         assert ada.get("/jobs", params={"kind": "trim"}).json()["items"] == []
 
 
-def test_other_sound_is_transcribed_again_by_the_same_wishes(either_server: Running) -> None:
+def test_other_sound_is_transcribed_again_with_the_same_options(either_server: Running) -> None:
     with either_server.user() as ada:
         media_id = ready(either_server, ada)
         [first] = transcriptions(ada, media_id)
@@ -165,8 +165,8 @@ def test_other_sound_is_transcribed_again_by_the_same_wishes(either_server: Runn
             "diarize": True,
             "edit": {"start": 10, "end": None},
         }
-        wished = ada.post(f"/media/{media_id}/retranscribe", json={})
-        assert wished.json()["id"] == newest["id"]
+        asked = ada.post(f"/media/{media_id}/retranscribe", json={})
+        assert asked.json()["id"] == newest["id"]
         done(either_server, ask(ada, media_id, "trim", reset=True), 60)
         assert "edit" not in transcriptions(ada, media_id)[0]["args"]
 
@@ -257,7 +257,9 @@ def test_places_and_sizes_are_checked(server: Running, body: Any) -> None:
 # One at a time
 
 
-def test_the_same_wish_is_answered_and_another_one_has_to_wait(either_server: Running) -> None:
+def test_the_same_request_gets_the_same_job_and_another_one_has_to_wait(
+    either_server: Running,
+) -> None:
     with either_server.user() as ada:
         media_id = library.add(either_server, library.user_id(ada))
         first = ask(ada, media_id, "retranscode")

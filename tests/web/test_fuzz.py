@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from running import Running
-from web.cast import Cast
+from web.callers import Callers
 
 EXAMPLES = os.environ.get("RUSHES_TEST_FUZZ_EXAMPLES", "")
 CHECKS = (
@@ -30,8 +30,8 @@ def test_whatever_is_asked_is_answered_as_documented(
     serve: Callable[..., Running], role: str, tmp_path: Path
 ) -> None:
     server = serve(transcode_workers=0, transcription_workers=0, transcription_wait=0.01)
-    cast = Cast(server)
-    key = cast.clients[role].headers["authorization"]
+    callers = Callers(server)
+    key = callers.clients[role].headers["authorization"]
     paths = "^/api/v1/worker/" if role == "worker" else "^(?!/api/v1/worker/)"
     # With few examples the fuzzer still goes through the edges of every schema.
     more = ["--phases", "coverage,fuzzing,stateful", "--max-examples", EXAMPLES]
@@ -50,7 +50,7 @@ def test_whatever_is_asked_is_answered_as_documented(
         "--no-color",
     ]
     hooks = {"SCHEMATHESIS_HOOKS": "fuzz_hooks", "PYTHONPATH": str(Path(__file__).parent)}
-    known = {"RUSHES_TEST_FUZZ_IDS": json.dumps(ids(cast))}
+    known = {"RUSHES_TEST_FUZZ_IDS": json.dumps(ids(callers))}
     run = subprocess.run(
         command,
         capture_output=True,
@@ -62,19 +62,19 @@ def test_whatever_is_asked_is_answered_as_documented(
     assert run.returncode == 0, run.stdout[-6000:].replace(key, "…") + run.stderr[-2000:]
     with server.client(base_url=server.url) as admin:
         assert admin.get("/readyz").json()["status"] == "ok"
-    cast.close()
+    callers.close()
 
 
-def ids(cast: Cast) -> dict[str, str]:
+def ids(callers: Callers) -> dict[str, str]:
     """Something of Ada's for every parameter that names something."""
-    job_id, _ = cast.props.claim()
+    job_id, _ = callers.resources.claim()
     return {
-        "media_id": cast.props.published("ada"),
+        "media_id": callers.resources.published("ada"),
         "job_id": job_id,
-        "webhook_id": cast.props.webhook("ada"),
-        "upload_id": cast.props.upload("ada"),
-        "user_id": cast.ids["bob"],
-        "worker_id": cast.ids["idle worker"],
-        "token": cast.props.share_token("ada"),
+        "webhook_id": callers.resources.webhook("ada"),
+        "upload_id": callers.resources.upload("ada"),
+        "user_id": callers.ids["bob"],
+        "worker_id": callers.ids["idle worker"],
+        "token": callers.resources.share_token("ada"),
         "name": "720p/seg_1.m4s",
     }

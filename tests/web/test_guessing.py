@@ -127,7 +127,7 @@ def test_wrong_keys_are_counted_and_known_ones_go_on(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MOST_GUESSES", 10)
-    server.site.guesses = limits.Guesses()
+    server.services.guesses = limits.Guesses()
     with server.client() as admin, server.client("guess") as thief:
         assert admin.get("/session").status_code == 200
         fresh = admin.post("/tokens", json={"name": "fresh"}).json()["token"]

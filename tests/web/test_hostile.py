@@ -13,9 +13,9 @@ import pytest
 
 from running import Running
 from rushes.accounts import access
-from rushes.web import guard
-from rushes.web.connection import HEADER_BYTES, Connection
-from web.rough import (
+from rushes.web.http import guard
+from rushes.web.http.connection import HEADER_BYTES, Connection
+from web.raw_http import (
     PATIENCE_SECONDS,
     SIGNED,
     ask,

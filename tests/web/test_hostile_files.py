@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from running import Running
-from rushes.web import ranges
+from rushes.web.http import ranges
 from web import library
-from web.cast import FORM, Cast
-from web.rough import PATIENCE_SECONDS, SIGNED, ask, get, is_well, line_to, status
+from web.callers import FORM, Callers
+from web.raw_http import PATIENCE_SECONDS, SIGNED, ask, get, is_well, line_to, status
 
 CANARY = b"canary: the host's own file"
 
@@ -54,9 +54,9 @@ TRAVERSALS = [
 def test_no_spelling_of_a_path_leads_out(server: Running) -> None:
     secret = server.settings.data_dir / "secret.m4s"
     secret.write_bytes(CANARY)
-    cast = Cast(server)
-    media_id, share = cast.props.published("ada"), cast.props.share_token("ada")
-    job_id, claim_id = cast.props.claim()
+    callers = Callers(server)
+    media_id, share = callers.resources.published("ada"), callers.resources.share_token("ada")
+    job_id, claim_id = callers.resources.claim()
     inside = str(secret).lstrip("/")
     targets = [inside, "secret.m4s", "etc/passwd"]
     prefixes = [
@@ -74,7 +74,7 @@ def test_no_spelling_of_a_path_leads_out(server: Running) -> None:
         assert CANARY not in answer
         assert b"root:" not in answer
     before = {each for each in server.settings.data_dir.rglob("*") if each.is_file()}
-    key = cast.clients["worker"].headers["authorization"].encode()
+    key = callers.clients["worker"].headers["authorization"].encode()
     digest = hashlib.sha256(b"evil").hexdigest().encode()
     for shape in TRAVERSALS:
         path = f"/api/v1/worker/artifacts/{job_id}/{shape.replace('TARGET', 'evil.txt')}".encode()
@@ -83,7 +83,7 @@ def test_no_spelling_of_a_path_leads_out(server: Running) -> None:
         request = get(path, headers, b"PUT").replace(SIGNED, b"", 1) + b"evil"
         answer = ask(server, request)
         assert 400 <= status(answer) < 500, (path, answer[:200])
-    cast.close()
+    callers.close()
     after = {each for each in server.settings.data_dir.rglob("*") if each.is_file()}
     assert not [each for each in after - before if b"evil" in each.read_bytes()]
 

@@ -14,7 +14,7 @@ import pytest
 
 from running import Running, events_of
 from web import library
-from web.cast import FORM, TUS, Cast, routes
+from web.callers import FORM, TUS, Callers, routes
 
 COLLECTIONS = ("/media", "/jobs", "/transcriptions", "/tokens", "/sessions", "/webhooks")
 
@@ -69,18 +69,18 @@ def test_every_id_in_an_address_is_worth_nothing_to_another_user(
     serve: Callable[..., Running],
 ) -> None:
     """As if it had never been: the answer to another's id is the one to an invented id."""
-    different, cast = [], Cast(serve(transcode_workers=0, transcription_workers=0))
-    for route in routes(cast.running):
+    different, callers = [], Callers(serve(transcode_workers=0, transcription_workers=0))
+    for route in routes(callers.running):
         if route.role != "user" or "{" not in route.path:
             continue
         # These are everybody's.
         if route.path.startswith(("/api/v1/profiles/", "/v1/models/")):
             continue
-        call = cast.props.call(route)
-        answers = [call.by(cast.clients[who]) for who in ("other", "admin's writer")]
+        call = callers.resources.call(route)
+        answers = [call.by(callers.clients[who]) for who in ("other", "admin's writer")]
         id = next(part for part in call.path.split("/") if "_" in part and len(part) > 20)
         invented = id[:4] + "0" * (len(id) - 4)
-        strange = cast.clients["other"].request(
+        strange = callers.clients["other"].request(
             call.method, call.path.replace(id, invented), **call.options
         )
         for answer in (*answers, strange):
@@ -88,7 +88,7 @@ def test_every_id_in_an_address_is_worth_nothing_to_another_user(
                 different.append(f"{route} answers {answer.status_code}")
         if said(answers[0], id) != said(strange, invented):
             different.append(f"{route} says {answers[0].text}, and {strange.text} to invented ids")
-    cast.close()
+    callers.close()
     assert not different, "\n".join(different)
 
 
@@ -122,7 +122,7 @@ def test_asking_for_anothers_things_finds_nothing(two: Two) -> None:
     bobs = {"media_id": two.media[two.bob_id], "user_id": two.bob_id}
     assert found(two.ada, "/jobs", media_id=bobs["media_id"]) == []
     assert found(two.ada, "/transcriptions", media_id=bobs["media_id"]) == []
-    # The wish is not heard, so these are Ada's own.
+    # What was asked for is ignored, so these are Ada's own.
     assert set(found(two.ada, "/jobs", user_id=two.bob_id)) == set(found(two.ada, "/jobs"))
     assert found(two.ada, "/media", q="holiday") == [two.media[two.ada_id]]
     with two.running.client() as admin:

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from running import Running
-from rushes import errors, insight, limits
+from rushes import errors, limits, queue_report
 from rushes.accounts import access
 from rushes.db.database import Tx
 from rushes.jobs import read_store
@@ -60,7 +60,7 @@ def test_one_users_streams_leave_room_for_others(serve: Callable[..., Running]) 
         with stream(bob) as lines:
             assert next(lines).startswith("retry")
         open_streams.close()
-        until(lambda: not server.site.holds.all())
+        until(lambda: not server.services.holds.all())
         with stream(ada) as lines:
             assert next(lines).startswith("retry")
 
@@ -160,7 +160,7 @@ def test_a_disabled_users_streams_and_logs_end_at_once(
             assert not [line for line in events if line.startswith("data")]
             assert not list(log)
             assert next(others).startswith("retry")
-            until(lambda: {each.user_id for each in server.site.holds.all()} == {bobs})
+            until(lambda: {each.user_id for each in server.services.holds.all()} == {bobs})
 
 
 def test_a_revoked_tokens_streams_end_and_other_tokens_go_on(server: Running) -> None:
@@ -170,7 +170,7 @@ def test_a_revoked_tokens_streams_end_and_other_tokens_go_on(server: Running) ->
             assert next(lines).startswith("retry")
             assert ada.delete(f"/tokens/{made['id']}").status_code == 204
             assert not [line for line in lines if line.startswith("data")]
-            until(lambda: len(server.site.holds.all()) == 1)
+            until(lambda: len(server.services.holds.all()) == 1)
 
 
 def test_a_disabled_users_upload_stops_and_becomes_no_media(
@@ -184,9 +184,9 @@ def test_a_disabled_users_upload_stops_and_becomes_no_media(
         def body() -> Iterator[bytes]:
             yield b"RIFF" + bytes(4_996)
             begun.set()
-            until(lambda: bool(server.site.holds.all()))
+            until(lambda: bool(server.services.holds.all()))
             disable(server, user_id)
-            until(lambda: not server.site.holds.all())
+            until(lambda: not server.services.holds.all())
             yield bytes(5_000)
 
         answer = ada.patch(where, headers=OCTETS | {"Content-Length": "10000"}, content=body())
@@ -199,8 +199,8 @@ def test_a_whole_upload_of_a_disabled_user_is_not_taken(server: Running) -> None
     """Though the line was too quick for whoever ends it."""
     with server.user("ada") as ada:
         user_id = library.user_id(ada)
-        made = server.site.intake.create(user_id, length_bytes=8, metadata={})
-        writer = server.site.intake.open(made.id, user_id, offset_bytes=0)
+        made = server.services.receiver.create(user_id, length_bytes=8, metadata={})
+        writer = server.services.receiver.open(made.id, user_id, offset_bytes=0)
         writer.write(b"RIFF" + bytes(4))
         server.rushes.db.run(lambda tx: access.set_disabled(tx, user_id, True))
         with pytest.raises(errors.Unauthorized) as refused:
@@ -252,7 +252,7 @@ def test_health_and_metrics_do_not_look_at_all_jobs_each_time(
         return count(tx)
 
     monkeypatch.setattr(read_store, "totals", counted)
-    server.site.totals = insight.Totals(lambda: now[0])
+    server.services.totals = queue_report.Totals(lambda: now[0])
     with server.client(base_url=server.url) as admin:
         library.enqueue(server, "ada")
         for path in ("/health", "/metrics", "/api/health") * 3:

@@ -11,8 +11,8 @@ import pytest
 
 from running import Running
 from rushes.web import pages
-from web.cast import Cast, Route, routes
-from web.rough import bodies, filled
+from web.callers import Callers, Route, routes
+from web.raw_http import bodies, filled
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ ODD_VALUES: dict[str, Any] = {
 
 
 def test_odd_json_is_refused_and_never_a_surprise(server: Running) -> None:
-    cast = Cast(server)
+    callers = Callers(server)
     wrong = []
     for route in bodies(server):
-        client = cast.clients["worker" if route.role == "worker" else "admin"]
+        client = callers.clients["worker" if route.role == "worker" else "admin"]
         for name, body in odd_json(10**6 if route.key in DEEPEST else 10**4).items():
             call = (route.method, filled(route).decode())
             headers = {"Content-Type": "application/json", "Rushes-Claim": "x"}
             answer = client.request(*call, content=body, headers=headers)
             if not (answer.status_code < 500 and is_problem_or_fine(answer)):
                 wrong.append(f"{route} answers {answer.status_code} to {name}")
-    cast.close()
+    callers.close()
     assert not wrong, "\n".join(wrong)
 
 
@@ -120,14 +120,14 @@ def is_problem_or_fine(answer: httpx2.Response) -> bool:
 
 def test_odd_values_in_any_field_are_never_a_surprise(either_server: Running) -> None:
     """Each field of each body in turn, the others as they should be."""
-    cast = Cast(either_server)
+    callers = Callers(either_server)
     with either_server.client() as admin:
         document = admin.get("/openapi.json").json()
     wrong = []
     for route in bodies(either_server):
-        client = cast.clients["worker" if route.role == "worker" else "admin"]
+        client = callers.clients["worker" if route.role == "worker" else "admin"]
         for field in fields(document, route):
-            call = cast.props.call(route)
+            call = callers.resources.call(route)
             headers = {**call.options.get("headers", {}), "Content-Type": "application/json"}
             for name, value in ODD_VALUES.items():
                 sent = json.dumps({**call.options.get("json", {}), field: value}).encode()
@@ -136,7 +136,7 @@ def test_odd_values_in_any_field_are_never_a_surprise(either_server: Running) ->
                     wrong.append(f"{route} answers {answer.status_code} to {field} = {name}")
     looks = [client.get(f"/api/v1/{each}") for each in ("jobs", "workers", "users", "media")]
     assert [each.status_code for each in looks if each.status_code >= 500] == []
-    cast.close()
+    callers.close()
     assert not wrong, "\n".join(wrong)
 
 
@@ -150,9 +150,9 @@ def fields(document: dict[str, Any], route: Route) -> list[str]:
 
 def test_what_a_worker_says_can_be_read_whatever_it_is(either_server: Running) -> None:
     """A handler's words reach readers' eyes: odd ones must not close these."""
-    cast = Cast(either_server)
+    callers = Callers(either_server)
     for name, value in ODD_VALUES.items():
-        job_id, claim_id = cast.props.claim()
+        job_id, claim_id = callers.resources.claim()
         held = {"job_id": job_id, "claim_id": claim_id}
         for more in (
             {"detail": {"renditions": [{"name": value, "odd": value}], "speed": value}},
@@ -162,24 +162,24 @@ def test_what_a_worker_says_can_be_read_whatever_it_is(either_server: Running) -
         ):
             sent = json.dumps({**held, **more}).encode()
             headers = {"Content-Type": "application/json"}
-            said = cast.clients["worker"].post(
+            said = callers.clients["worker"].post(
                 "/api/v1/worker/progress", content=sent, headers=headers
             )
             assert said.status_code in (200, 422), f"{name}: {said.text}"
         done = json.dumps({**held, "result": value}).encode()
-        cast.clients["worker"].post("/api/v1/worker/complete", content=done, headers=headers)
-        assert cast.clients["admin"].get(f"/api/v1/jobs/{job_id}").status_code == 200
-    assert cast.clients["admin"].get("/api/v1/jobs").status_code == 200
-    cast.close()
+        callers.clients["worker"].post("/api/v1/worker/complete", content=done, headers=headers)
+        assert callers.clients["admin"].get(f"/api/v1/jobs/{job_id}").status_code == 200
+    assert callers.clients["admin"].get("/api/v1/jobs").status_code == 200
+    callers.close()
 
 
 def test_nul_and_half_characters_in_addresses_find_nothing(either_server: Running) -> None:
-    cast = Cast(either_server)
+    callers = Callers(either_server)
     wrong = []
     # The application itself says that it knows of nothing there.
     finders = [each for each in routes(either_server) if each.path not in pages.KNOWN]
     for route in (each for each in finders if "{" in each.path):
-        client = cast.clients["worker" if route.role == "worker" else "admin"]
+        client = callers.clients["worker" if route.role == "worker" else "admin"]
         headers = {"Rushes-Claim": "clm_1", "Rushes-SHA256": "0" * 64, "Tus-Resumable": "1.0.0"}
         for odd in ("%00", "a%00b", "%ed%a0%80", "%ff", "%F4%90%80%80", "%c0%ae", "'\"\\"):
             path = route.path
@@ -190,10 +190,10 @@ def test_nul_and_half_characters_in_addresses_find_nothing(either_server: Runnin
                 wrong.append(f"{route.method} {path} answers {answer.status_code}")
     filters = ("kind", "media_id", "user_id", "error_code", "worker_id")
     for name, odd in product(filters, ("%00", "%ff", "%ed%a0%80")):
-        answer = cast.clients["admin"].get(f"/api/v1/jobs?{name}={odd}")
+        answer = callers.clients["admin"].get(f"/api/v1/jobs?{name}={odd}")
         if answer.status_code != (422 if odd == "%00" else 200):
             wrong.append(f"jobs?{name}={odd} answers {answer.status_code}")
-    cast.close()
+    callers.close()
     assert not wrong, "\n".join(wrong)
 
 

@@ -30,7 +30,7 @@ from rushes import errors
 from rushes.engines.engine import EngineUnavailable
 from rushes.transcripts import passages
 from rushes.transcripts.transcript import Passage, Turn
-from rushes.web import openai_following
+from rushes.web.openai import following as openai_following
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler
 from shell import until
@@ -305,7 +305,7 @@ def test_words_come_even_if_nobody_tells_of_them(
     monkeypatch.setattr(openai_following, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(openai_following, "RETRY_SECONDS", 0.02)
     admin = alone()
-    admin.running.site.relay.close()
+    admin.running.services.relay.close()
     speaker.gate = threading.Semaphore(1)
     with admin.library() as client:
         with transcribe(client, stream=True) as stream:
@@ -501,7 +501,7 @@ def test_who_leaves_does_not_stop_the_job(
     file, fields = ("b.wav", sound(0.2)), {"stream": "true"}
     with ada.api.stream("POST", url, data=fields, files={"file": file}) as answer:
         left = answer.headers["rushes-transcription-id"]
-    until(lambda: ada.running.site.relay.subscribers == 0)
+    until(lambda: ada.running.services.relay.subscribers == 0)
     speaker.gate.release(6)
     states = ["completed", "completed"]
     until(lambda: [each["status"] for each in ada.items("transcriptions")] == states)

@@ -13,9 +13,10 @@ from rushes import errors
 from rushes.engines.engine import Capabilities
 from rushes.transcripts import transcript as transcripts
 from rushes.transcripts.transcript import Transcript
-from rushes.web import openai_answers, openai_form
-from rushes.web.forms import Form
-from rushes.web.openai_answers import Heard
+from rushes.web.http.forms import Form
+from rushes.web.openai import answers as openai_answers
+from rushes.web.openai import form as openai_form
+from rushes.web.openai.answers import Heard
 
 FEW = Capabilities(provider="openai", device="remote", models=())
 

@@ -8,6 +8,7 @@ import pytest
 
 from running import Running
 from rushes import errors, kinds
+from rushes.kinds import Kind
 from rushes.protocol import Claim
 from web import library
 from web.test_purge import keys, pause_house, plan_and_run, quiet  # noqa: F401  a fixture
@@ -180,6 +181,55 @@ def test_a_job_of_ones_own_kind_needs_no_media(server: Running) -> None:
         assert ada.post("/jobs", json={"kind": "webhook"}).status_code == 422
 
 
+@pytest.fixture
+def shared_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "_declared", {})
+    kinds.declare([Kind(name="summarize", label="Summary", shared=True), Kind(name="notes")])
+
+
+@pytest.mark.usefixtures("shared_kind")
+def test_a_share_link_shows_the_outputs_of_kinds_that_say_so_and_no_others(server: Running) -> None:
+    with server.client() as admin, server.client(None, base_url=server.url) as stranger:
+        media_id = library.add(server, library.user_id(admin))
+        library.publish(server, media_id, FILES)
+        run(server, media_id, {"summary.md": b"# Summary"})
+        run(server, media_id, {"private.md": b"# Mine"}, "notes")
+        link = admin.post(f"/media/{media_id}/share").json()["share_url"]
+        link = link[link.index("/s/") :]
+        [shown] = stranger.get(f"{link}/outputs").json()["items"]
+        assert (shown["slot"], shown["label"]) == ("summarize", "Summary")
+        assert [each["url"] for each in shown["files"]] == [f"{link}/outputs/summarize/summary.md"]
+        found = stranger.get(shown["files"][0]["url"])
+        assert (found.status_code, found.content) == (200, b"# Summary")
+        assert "sandbox" in found.headers["content-security-policy"]
+        part = stranger.get(shown["files"][0]["url"], headers={"Range": "bytes=2-4"})
+        assert (part.status_code, part.content) == (206, b"Sum")
+        for wrong in ("notes/private.md", "watch/720p/seg_1.m4s", "summarize/other.md"):
+            assert stranger.get(f"{link}/outputs/{wrong}").status_code == 404
+        admin.delete(f"/media/{media_id}/share")
+        assert stranger.get(shown["files"][0]["url"]).status_code == 404
+        assert stranger.get(f"{link}/outputs").status_code == 404
+
+
+@pytest.mark.usefixtures("shared_kind")
+def test_what_was_made_of_a_recording_that_is_cut_is_its_owners_alone(server: Running) -> None:
+    """A handler reads the whole source, so what it makes may tell of what was cut off."""
+    with server.client() as admin, server.client(None, base_url=server.url) as stranger:
+        media_id = library.add(server, library.user_id(admin))
+        library.publish(server, media_id, FILES, {"duration": 60.0, "kind": "video"})
+        run(server, media_id, {"summary.md": b"# Summary"})
+        link = admin.post(f"/media/{media_id}/share").json()["share_url"]
+        there = f"{link[link.index('/s/') :]}/outputs"
+        assert stranger.get(f"{there}/summarize/summary.md").status_code == 200
+        admin.post(f"/media/{media_id}/trim", json={"start": 10.0})
+        held = library.claim(server, "trim")
+        library.put(server, held, FILES)
+        library.finish(server, held, {"duration": 50.0, "kind": "video"})
+        assert stranger.get(f"{there}/summarize/summary.md").status_code == 404
+        assert stranger.get(there).json()["items"] == []
+        assert admin.get(f"/media/{media_id}/outputs/summarize/summary.md").status_code == 200
+
+
 def test_kinds_are_told(server: Running) -> None:
     with server.user() as ada:
         found = {each["name"]: each for each in ada.get("/kinds").json()["items"]}
@@ -191,6 +241,7 @@ def test_kinds_are_told(server: Running) -> None:
         "transcription",
     )
     assert found["purge"]["housekeeping"] is True
+    assert (found["trim"]["parts"], told["parts"]) == (["span"], [])
     assert not any(found[name]["can_start"] for name in kinds.TABLE)
 
 

@@ -11,7 +11,7 @@ from rushes.tools import profile as profile_tools
 from rushes.web import models
 from rushes.web.api.profiles import ProfileSettings
 from web import library
-from web.cast import FORM, TUS
+from web.callers import FORM, TUS
 from web.test_uploads import metadata
 
 SMALL = {"ladder": [{"height": 360, "bitrate": 500}], "crf": 28}
@@ -107,10 +107,10 @@ def test_an_unknown_profile_is_refused_with_those_that_are_known(either_server: 
     with either_server.client() as admin, either_server.user() as ada:
         admin.post("/profiles", json={"name": "small", **SMALL})
         media_id = library.add(either_server, library.user_id(ada))
-        wishes = metadata(filename="a.mp4", profile="huge")
+        options = metadata(filename="a.mp4", profile="huge")
         for answer in (
             ada.post("/media", files=FORM, data={"profile": "huge"}),
-            ada.post("/uploads", headers={**TUS, **wishes, "Upload-Length": "300"}),
+            ada.post("/uploads", headers={**TUS, **options, "Upload-Length": "300"}),
             ada.post(f"/media/{media_id}/retranscode", json={"profile": "huge"}),
         ):
             assert answer.status_code == 422

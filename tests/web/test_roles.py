@@ -11,7 +11,7 @@ import pytest
 import scanner
 from running import Running
 from rushes.web import pages
-from web.cast import TUS, Call, Cast, Route, routes, rows_of
+from web.callers import TUS, Call, Callers, Route, routes, rows_of
 
 IN, NOT_HERE = "in", 404
 # For routes of each declared role, what each of those who knock is answered.
@@ -101,9 +101,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def cast(running: Running) -> Iterator[Cast]:
-    made = Cast(running)
-    made.clients["share holder"] = made.with_token(made.props.share_token("ada"))
+def callers(running: Running) -> Iterator[Callers]:
+    made = Callers(running)
+    made.clients["share holder"] = made.with_token(made.resources.share_token("ada"))
     yield made
     made.close()
 
@@ -134,7 +134,7 @@ def test_the_document_lists_what_the_router_has(running: Running, all_routes: li
 
 @pytest.mark.parametrize("who", EVERYBODY)
 def test_each_route_lets_in_whom_it_should_and_nobody_else(
-    running: Running, cast: Cast, all_routes: list[Route], who: str
+    running: Running, callers: Callers, all_routes: list[Route], who: str
 ) -> None:
     wrong = []
     for route in all_routes:
@@ -143,12 +143,12 @@ def test_each_route_lets_in_whom_it_should_and_nobody_else(
             continue
         expected = expect(route, role, who)
         # Who is refused leaves everything as it is, so the next one can ask for the same.
-        call = cast.props.call(route) if expected == IN else kept_call(cast, route)
-        answer = call.by(cast.clients[who])
+        call = callers.resources.call(route) if expected == IN else kept_call(callers, route)
+        answer = call.by(callers.clients[who])
         # A redirect leads to what is let in by the same rule.
         wanted = {route.status, 200, 307} if expected == IN else {expected}
         if route.key == "DELETE /session" and who == "browser":
-            cast.renew(cast.clients[who])
+            callers.renew(callers.clients[who])
         if answer.status_code not in wanted:
             wrong.append(f"{route} answers {answer.status_code}, not {expected}: {answer.text}")
     assert not wrong, "\n".join(wrong)
@@ -170,9 +170,9 @@ def expect(route: Route, role: str, who: str) -> int | str:
     return expected
 
 
-def kept_call(cast: Cast, route: Route) -> Call:
+def kept_call(callers: Callers, route: Route) -> Call:
     if str(route) not in KEPT:
-        KEPT[str(route)] = cast.props.call(route)
+        KEPT[str(route)] = callers.resources.call(route)
     return KEPT[str(route)]
 
 
@@ -183,62 +183,64 @@ def names_something(route: Route) -> bool:
     return "{" in route.path or route.key == "POST /transcriptions"
 
 
-def test_public_routes_are_open_to_all(cast: Cast, all_routes: list[Route]) -> None:
+def test_public_routes_are_open_to_all(callers: Callers, all_routes: list[Route]) -> None:
     wrong = []
     for route in all_routes:
         if route.role != "public" or route.key in JUDGE_THEMSELVES:
             continue
         for who in ("anonymous", "other", "admin", "revoked worker", "disabled"):
-            answer = cast.props.call(route).by(cast.clients[who])
+            answer = callers.resources.call(route).by(callers.clients[who])
             # Signing in leaves one.
-            cast.clients[who].cookies.clear()
+            callers.clients[who].cookies.clear()
             if answer.status_code not in {route.status, 200, 201, 307}:
                 wrong.append(f"{route} answers {who} {answer.status_code}: {answer.text}")
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_admin_secret_is_as_good_as_an_admin_for_registering(cast: Cast) -> None:
+def test_the_admin_secret_is_as_good_as_an_admin_for_registering(callers: Callers) -> None:
     body, path = {"name": "gpu"}, "/api/v1/worker/register"
-    secret = {"X-Admin-Secret": cast.running.settings.admin_secret}
-    assert cast.clients["anonymous"].post(path, json=body, headers=secret).status_code == 201
+    secret = {"X-Admin-Secret": callers.running.settings.admin_secret}
+    assert callers.clients["anonymous"].post(path, json=body, headers=secret).status_code == 201
     wrong = {"X-Admin-Secret": "guess"}
-    assert cast.clients["admin"].post(path, json=body, headers=wrong).status_code == 401
+    assert callers.clients["admin"].post(path, json=body, headers=wrong).status_code == 401
 
 
 def test_who_is_refused_changes_nothing(
-    running: Running, cast: Cast, all_routes: list[Route]
+    running: Running, callers: Callers, all_routes: list[Route]
 ) -> None:
     calls = [
-        (route, cast.props.call(route))
+        (route, callers.resources.call(route))
         for route in all_routes
         if route.role in EXPECTED and route.key not in ENDLESS
     ]
     before = everything(running)
     for who in ("anonymous", "share holder", "revoked worker", "disabled", "ended"):
         for _, call in calls:
-            assert call.by(cast.clients[who]).status_code == 401
+            assert call.by(callers.clients[who]).status_code == 401
     for route, call in calls:
         if route.method not in ("GET", "HEAD") and route.role != "worker":
-            assert call.by(cast.clients["reader"]).status_code == 403
+            assert call.by(callers.clients["reader"]).status_code == 403
     assert changes(running, before) == []
 
 
-def test_looking_changes_nothing(running: Running, cast: Cast, all_routes: list[Route]) -> None:
+def test_looking_changes_nothing(
+    running: Running, callers: Callers, all_routes: list[Route]
+) -> None:
     looks = [each for each in all_routes if each.method in ("GET", "HEAD", "OPTIONS")]
-    calls = [cast.props.call(each) for each in looks if each.key not in ENDLESS]
+    calls = [callers.resources.call(each) for each in looks if each.key not in ENDLESS]
     before = everything(running)
     for who in ("browser", "admin", "worker"):
         for call in calls:
-            assert call.by(cast.clients[who]).status_code < 500
+            assert call.by(callers.clients[who]).status_code < 500
     assert changes(running, before) == []
 
 
-def test_an_upload_is_its_owners_alone_but_an_admin_may_end_it(cast: Cast) -> None:
-    path = f"/api/v1/uploads/{cast.props.upload('ada')}"
-    assert cast.clients["admin"].head(path, headers=TUS).status_code == 404
-    assert cast.clients["other"].delete(path, headers=TUS).status_code == 404
-    assert cast.clients["admin"].delete(path, headers=TUS).status_code == 204
-    assert cast.clients["writer"].head(path, headers=TUS).status_code == 410
+def test_an_upload_is_its_owners_alone_but_an_admin_may_end_it(callers: Callers) -> None:
+    path = f"/api/v1/uploads/{callers.resources.upload('ada')}"
+    assert callers.clients["admin"].head(path, headers=TUS).status_code == 404
+    assert callers.clients["other"].delete(path, headers=TUS).status_code == 404
+    assert callers.clients["admin"].delete(path, headers=TUS).status_code == 204
+    assert callers.clients["writer"].head(path, headers=TUS).status_code == 410
 
 
 def changes(running: Running, before: dict[str, list[str]]) -> list[str]:

@@ -15,8 +15,8 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from listeners import ADMIN, hear, listening, run, tell
-from rushes.live import Filter, Relay
-from rushes.web import sse
+from rushes.live import EventFilter, Relay
+from rushes.web.http import sse
 from world import World
 
 
@@ -43,7 +43,7 @@ def test_a_stream_says_where_it_begins_then_sends_frames(world: World) -> None:
 
 def test_an_idle_stream_is_kept_alive_and_moves_on_past_others_events(world: World) -> None:
     async def scenario(relay: Relay) -> None:
-        subscription = relay.subscribe(None, Filter("ann"))
+        subscription = relay.subscribe(None, EventFilter("ann"))
         stream = sse.stream(subscription, still_allowed=lambda: True, keepalive_seconds=0.01)
         assert await chunks(stream, 2) == [b"retry: 2000\nid: 0\n\n", b": keep-alive\n\n"]
         async with listening(relay) as admin:
@@ -86,7 +86,7 @@ def test_a_last_event_id_is_a_position_or_no_reason_to_trust_it(
 
 @asynccontextmanager
 async def serving(relay: Relay) -> AsyncIterator[int]:
-    """A real server around the relay; answers its port."""
+    """A real server around the relay; returns its port."""
 
     async def events_of_all(request: Request) -> StreamingResponse:
         since = sse.since(request.headers.get("last-event-id"))

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from running import ADMIN_TOKEN, Process, Running
-from rushes.web import inlet
+from rushes.web.http import body_reader
 
 MIB = 2**20
 VERSION = {"Tus-Resumable": "1.0.0"}
@@ -366,7 +366,7 @@ def test_a_second_sender_is_told_at_once_that_somebody_is_writing(sender: Sender
 def test_a_sender_who_has_fallen_silent_is_replaced(
     sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inlet, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(body_reader, "SILENCE_SECONDS", 0.05)
     data = film(3 * MIB)
     url = sender.create(len(data))
     silent = Line(url, 0, len(data))
@@ -535,7 +535,7 @@ def test_hostile_names_stay_names(server: Running, sender: Sender) -> None:
 def test_a_server_that_stops_keeps_what_was_received(
     serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inlet, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(body_reader, "SILENCE_SECONDS", 0.05)
     server = serve()
     data = film(3 * MIB)
     with server.client() as client:
@@ -680,7 +680,7 @@ WRONG_FORMS: dict[str, tuple[int, dict[str, Any]]] = {
     "two files": (422, form(FILM, FILM)),
     "a field twice": (422, form(("title", b"x"), ("title", b"y"), FILM)),
     "an unknown field": (422, form(("owner", b"usr_1"), FILM)),
-    "a wish that makes no sense, after the file": (422, form(FILM, ("diarize", b"perhaps"))),
+    "an option that makes no sense, after the file": (422, form(FILM, ("diarize", b"perhaps"))),
     "a title that is too long": (422, form(FILM, ("title", b"x" * 301))),
     "a field without end": (422, form(("title", b"x" * 100_000), FILM)),
     "a form that breaks off": (422, form(FILM, end=False)),

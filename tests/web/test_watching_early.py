@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
@@ -310,3 +310,53 @@ def test_what_the_parts_of_a_divided_job_make_is_seen_as_it_comes(encoding: Enco
     assert encoding.ada.get(address).status_code == 404
     item = encoding.shown()
     assert (item["status"], item["error"]) == ("failed", "the file is damaged")
+
+
+def told_watchable(encoding: Encoding) -> int:
+    with encoding.running.rushes.db.read() as tx:
+        rows = tx.all("SELECT media_id FROM events WHERE type = 'media.watchable'")
+    assert {row["media_id"] for row in rows} <= {encoding.media_id}
+    return len(rows)
+
+
+def test_it_is_told_once_when_something_can_be_watched(encoding: Encoding) -> None:
+    library.tell(encoding.running, encoding.held, 0.1, DETAIL)
+    encoding.put(beginning("1080p"))
+    encoding.put(beginning("audio"))
+    assert told_watchable(encoding) == 0
+    encoding.put(beginning("720p"))
+    assert encoding.shown()["stream_url"]
+    assert told_watchable(encoding) == 1
+    encoding.put(segments("720p", 1))
+    library.tell(encoding.running, encoding.held, 0.5, DETAIL)
+    encoding.finish()
+    assert told_watchable(encoding) == 1
+
+
+def test_what_came_before_it_was_declared_can_be_watched_then(encoding: Encoding) -> None:
+    for name in ("1080p", "720p", "audio"):
+        encoding.put(beginning(name))
+    assert (encoding.shown()["stream_url"], told_watchable(encoding)) == (None, 0)
+    library.tell(encoding.running, encoding.held, 0.1, DETAIL)
+    assert encoding.shown()["stream_url"]
+    assert told_watchable(encoding) == 1
+
+
+def test_nobody_is_told_of_a_new_version_while_the_old_one_is_watched(encoding: Encoding) -> None:
+    encoding.begin()
+    encoding.finish()
+    assert encoding.ada.post(f"/media/{encoding.media_id}/retranscode").status_code == 202
+    again = replace(encoding, held=library.claim(encoding.running, "transcode"))
+    again.begin()
+    assert told_watchable(encoding) == 1
+
+
+def test_a_part_declares_nothing_of_its_whole(encoding: Encoding) -> None:
+    library.tell(encoding.running, encoding.held, 0.1, DETAIL)
+    dispatch = encoding.running.rushes.dispatch
+    dispatch.divide(encoding.held, [Part(kind="span")], None)
+    part = library.claim(encoding.running, "span")
+    only = {"renditions": [DETAIL["renditions"][0]]}
+    library.tell(encoding.running, part, 0.5, only)
+    library.put(encoding.running, part, beginning("1080p"))
+    assert encoding.shown()["stream_url"] is None

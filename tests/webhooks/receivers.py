@@ -16,7 +16,7 @@ from rushes.protocol import Hello
 from rushes.settings import Settings
 from rushes.webhooks import endpoints, fanout
 from rushes.webhooks.deliver import Deliver
-from rushes.webhooks.targets import Sender
+from rushes.webhooks.targets import WebhookSender
 from rushes.webhooks.webhook import Delivery, Webhook
 from rushes.worker.loop import Handler, Worker
 from world import World
@@ -93,7 +93,7 @@ def receiver(status: int = 204) -> Iterator[Receiver]:
         thread.join()
 
 
-class Office:
+class WebhookHarness:
     """The part of a server that tells others: fan-out and the handler, on a world's database."""
 
     def __init__(self, world: World, **settings: Any) -> None:
@@ -106,7 +106,7 @@ class Office:
             world.db,
             world.bell,
             worker_id=ids.new("wrk"),
-            worker_name="office",
+            worker_name="harness",
         )
         self.worker = Worker(
             coordinator,
@@ -115,7 +115,7 @@ class Office:
             batch=100,
         )
 
-    def use(self, sender: Sender) -> None:
+    def use(self, sender: WebhookSender) -> None:
         self.deliver = Deliver(self.world.db, self.settings, sender=sender)
 
     def user(self, name: str, role: str = "user") -> str:
@@ -159,7 +159,7 @@ class Office:
                 return total
 
     def work(self) -> dict[str, int]:
-        """Run the deliveries that are due, each once; answers how many jobs are in each state."""
+        """Run the deliveries that are due, each once; returns how many jobs are in each state."""
         self.worker.step()
         rows = self.world.rows(
             "SELECT state, count(*) AS count FROM jobs WHERE kind = 'webhook' GROUP BY state"
@@ -179,6 +179,8 @@ class Office:
             return endpoints.get(tx, webhook_id)
 
 
-def names_lead_to(table: dict[str, Sequence[str]], **options: Any) -> Sender:
+def names_lead_to(table: dict[str, Sequence[str]], **options: Any) -> WebhookSender:
     """A sender whose names mean what the test says."""
-    return Sender(resolve=lambda host, port: table[host], **{"timeout_seconds": 5.0} | options)
+    return WebhookSender(
+        resolve=lambda host, port: table[host], **{"timeout_seconds": 5.0} | options
+    )

@@ -7,7 +7,7 @@ import pytest
 from rushes import errors
 from rushes.webhooks import endpoints
 from rushes.webhooks.webhook import ALERTS_ID, Webhook
-from webhooks.receivers import Office
+from webhooks.receivers import WebhookHarness
 from world import World
 
 URL = "https://example.com/hook"
@@ -18,7 +18,7 @@ def create(world: World, user: str, url: str = URL, types: tuple[str, ...] = ("*
 
 
 def test_a_secret_is_shown_once(world: World) -> None:
-    user = Office(world).user("ada")
+    user = WebhookHarness(world).user("ada")
     made = create(world, user, types=("media.ready", "transcode.*", "media.ready"))
     assert made.secret is not None
     assert made.secret.startswith("whsec_")
@@ -31,8 +31,8 @@ def test_a_secret_is_shown_once(world: World) -> None:
 
 
 def test_others_do_not_see_it(world: World) -> None:
-    office = Office(world)
-    ada, bob = office.user("ada"), office.user("bob")
+    harness = WebhookHarness(world)
+    ada, bob = harness.user("ada"), harness.user("bob")
     made = create(world, ada)
     with world.db.read() as tx:
         assert endpoints.list_webhooks(tx, bob) == []

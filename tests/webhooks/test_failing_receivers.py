@@ -16,7 +16,7 @@ from rushes.webhooks.webhook import (
     Webhook,
     rest_ms,
 )
-from webhooks.receivers import Office, Receiver, answer, receiver
+from webhooks.receivers import Receiver, WebhookHarness, answer, receiver
 from world import World
 
 MESSAGES = 6
@@ -30,13 +30,13 @@ def test_rests_grow_to_a_limit() -> None:
     assert set(rests[6:]) == {LONGEST_REST_MS}
 
 
-def failing(office: Office, target: Receiver) -> Webhook:
+def failing(harness: WebhookHarness, target: Receiver) -> Webhook:
     """A webhook that has failed so often that it rests, with some messages that wait."""
-    user = office.user("ada", role="admin")
-    hook = office.hook(user, target.url, "noop.queued")
+    user = harness.user("ada", role="admin")
+    hook = harness.hook(user, target.url, "noop.queued")
     for _ in range(MESSAGES):
-        office.world.enqueue(user_id=user)
-    office.round()
+        harness.world.enqueue(user_id=user)
+    harness.round()
     assert len(target.received) == RESTS_AFTER
     return hook
 
@@ -45,88 +45,88 @@ def recovers(target: Receiver) -> None:
     target.respond = lambda request: answer(request, 204)
 
 
-def statuses(office: Office, hook: Webhook) -> list[str]:
-    return [each.status for each in office.deliveries(hook.id)]
+def statuses(harness: WebhookHarness, hook: Webhook) -> list[str]:
+    return [each.status for each in harness.deliveries(hook.id)]
 
 
 def test_it_is_left_alone_then_tried_by_one_message(world: World) -> None:
-    office = Office(world)
+    harness = WebhookHarness(world)
     with receiver(503) as target:
-        hook = failing(office, target)
-        shown = office.get(hook.id)
+        hook = failing(harness, target)
+        shown = harness.get(hook.id)
         assert (shown.failures, shown.failing_since) == (RESTS_AFTER, world.clock.now())
         assert shown.rest_until == world.clock.now() + FIRST_REST_MS
         for _ in range(11):
             world.advance(5)
-            office.work()
+            harness.work()
         assert len(target.received) == RESTS_AFTER
-        tries = sum(each.tries for each in office.deliveries(hook.id))
+        tries = sum(each.tries for each in harness.deliveries(hook.id))
         assert tries == RESTS_AFTER
         for seen in range(1, 5):
             world.advance(HOUR)
-            office.work()
+            harness.work()
             assert len(target.received) == RESTS_AFTER + seen
-        assert statuses(office, hook) == ["pending"] * MESSAGES
+        assert statuses(harness, hook) == ["pending"] * MESSAGES
 
 
 def test_when_it_answers_again_all_that_waits_is_sent_at_once(world: World) -> None:
-    office = Office(world)
+    harness = WebhookHarness(world)
     with receiver(503) as target:
-        hook = failing(office, target)
+        hook = failing(harness, target)
         recovers(target)
         world.advance(HOUR)
-        office.work()
+        harness.work()
         # The others need not sit out the rest of their pauses.
-        office.work()
-        assert statuses(office, hook) == ["delivered"] * MESSAGES
-    after = office.get(hook.id)
+        harness.work()
+        assert statuses(harness, hook) == ["delivered"] * MESSAGES
+    after = harness.get(hook.id)
     assert (after.failures, after.failing_since, after.rest_until) == (0, None, None)
 
 
 def test_no_message_is_given_up_with_fewer_tries_than_before(world: World) -> None:
-    office = Office(world)
+    harness = WebhookHarness(world)
     with receiver(503) as target:
-        hook = failing(office, target)
+        hook = failing(harness, target)
         for _ in range(60):
             world.advance(60)
-            office.work()
-        ended = [each for each in office.deliveries(hook.id) if each.status == "failed"]
+            harness.work()
+        ended = [each for each in harness.deliveries(hook.id) if each.status == "failed"]
         assert {each.tries for each in ended} <= {8}
 
 
 def test_a_good_receiver_forgets_its_failures(world: World) -> None:
-    office = Office(world)
+    harness = WebhookHarness(world)
     with receiver(500) as target:
-        user = office.user("ada")
-        hook = office.hook(user, target.url, "noop.queued")
+        user = harness.user("ada")
+        hook = harness.hook(user, target.url, "noop.queued")
         world.enqueue(user_id=user)
-        office.round()
-        assert office.get(hook.id).failures == 1
-        assert office.get(hook.id).rest_until is None
+        harness.round()
+        assert harness.get(hook.id).failures == 1
+        assert harness.get(hook.id).rest_until is None
         recovers(target)
         world.advance(HOUR)
-        office.work()
-    assert (office.get(hook.id).failures, office.get(hook.id).failing_since) == (0, None)
+        harness.work()
+    assert (harness.get(hook.id).failures, harness.get(hook.id).failing_since) == (0, None)
 
 
 def test_the_users_other_webhooks_do_not_wait(world: World) -> None:
-    office = Office(world)
+    harness = WebhookHarness(world)
     with receiver(503) as target, receiver() as good:
-        hook = failing(office, target)
-        office.hook(hook.user_id, good.url, "noop.queued")
+        hook = failing(harness, target)
+        harness.hook(hook.user_id, good.url, "noop.queued")
         world.enqueue(user_id=hook.user_id)
-        office.round()
+        harness.round()
         assert len(good.received) == 1
         assert len(target.received) == RESTS_AFTER
 
 
 @pytest.mark.parametrize("how", ["test", "again", "address", "enabled"])
 def test_whoever_thinks_that_it_works_now_need_not_wait(world: World, how: str) -> None:
-    office = Office(world)
+    harness = WebhookHarness(world)
     with receiver(503) as target:
-        hook = failing(office, target)
+        hook = failing(harness, target)
         recovers(target)
-        first = office.deliveries(hook.id)[0].id
+        first = harness.deliveries(hook.id)[0].id
         verbs: dict[str, Callable[..., object]] = {
             "test": lambda tx: endpoints.send_test(tx, world.queue, hook.id),
             "again": lambda tx: endpoints.redeliver(tx, world.queue, hook.id, first),
@@ -138,18 +138,18 @@ def test_whoever_thinks_that_it_works_now_need_not_wait(world: World, how: str) 
         world.run(verbs[how])
         if how in ("address", "enabled"):
             world.enqueue(user_id=hook.user_id)
-        office.round()
+        harness.round()
         assert len(target.received) > RESTS_AFTER
-        assert office.get(hook.id).failures == 0
+        assert harness.get(hook.id).failures == 0
 
 
 def test_an_alert_tells_of_it_once(world: World) -> None:
-    office = Office(world, alert_rate_limit=0)
+    harness = WebhookHarness(world, alert_rate_limit=0)
     with receiver(503) as target, receiver() as operator:
-        hook = failing(office, target)
-        office.hook(hook.user_id, operator.url, "alert.webhook_failing")
+        hook = failing(harness, target)
+        harness.hook(hook.user_id, operator.url, "alert.webhook_failing")
         for _ in range(5):
-            office.round()
+            harness.round()
             world.advance(HOUR)
     assert operator.types == ["alert.webhook_failing"]
     [told] = [each.message["data"] for each in operator.received]

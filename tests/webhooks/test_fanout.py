@@ -9,18 +9,18 @@ from rushes import events
 from rushes.db.database import Tx
 from rushes.webhooks import fanout, store
 from rushes.webhooks.webhook import wants
-from webhooks.receivers import Office, receiver
+from webhooks.receivers import WebhookHarness, receiver
 from world import World
 
 
 def test_an_event_reaches_its_receiver_signed_and_in_shape(world: World) -> None:
-    office = Office(world)
-    user = office.user("ada")
-    media = office.media(user, title="Käse & Brot")
+    harness = WebhookHarness(world)
+    user = harness.user("ada")
+    media = harness.media(user, title="Käse & Brot")
     with receiver() as target:
-        hook = office.hook(user, target.url, "transcode.*")
+        hook = harness.hook(user, target.url, "transcode.*")
         job = world.enqueue("transcode", user_id=user, media_id=media)
-        assert office.round() == {"completed": 1}
+        assert harness.round() == {"completed": 1}
         [request] = target.received
     assert hook.secret is not None
     message = Verifier(hook.secret).verify(request.body, request.headers)
@@ -39,29 +39,29 @@ def test_an_event_reaches_its_receiver_signed_and_in_shape(world: World) -> None
             "progress": 0,
         },
     }
-    [delivery] = office.deliveries(hook.id)
+    [delivery] = harness.deliveries(hook.id)
     assert request.headers["webhook-id"] == delivery.id
     assert (delivery.status, delivery.answer, delivery.tries) == ("delivered", 204, 1)
 
 
 def test_every_event_is_told_once_and_in_order(world: World) -> None:
-    office = Office(world)
-    admin = office.user("admin", "admin")
+    harness = WebhookHarness(world)
+    admin = harness.user("admin", "admin")
     with receiver() as target:
-        hook = office.hook(admin, target.url, "noop.*")
+        hook = harness.hook(admin, target.url, "noop.*")
         world.complete((world.enqueue(), world.claim())[1])
         for _ in range(3):
-            office.round()
-        types = [each.type for each in reversed(office.deliveries(hook.id))]
+            harness.round()
+        types = [each.type for each in reversed(harness.deliveries(hook.id))]
         positions = [each.message["data"]["position"] for each in target.received]
     assert types == ["noop.queued", "noop.started", "noop.completed"]
     assert len(set(positions)) == 3
 
 
 def test_more_events_than_a_page_are_all_told(world: World) -> None:
-    office = Office(world)
-    admin = office.user("admin", "admin")
-    hook = office.hook(admin, "http://127.0.0.1:9/", "noop.queued")
+    harness = WebhookHarness(world)
+    admin = harness.user("admin", "admin")
+    hook = harness.hook(admin, "http://127.0.0.1:9/", "noop.queued")
     count = fanout.PAGE + 7
 
     def tell(tx: Tx) -> None:
@@ -69,7 +69,7 @@ def test_more_events_than_a_page_are_all_told(world: World) -> None:
             events.append(tx, "noop.queued")
 
     world.run(tell)
-    assert office.fan_out() >= count
+    assert harness.fan_out() >= count
     [row] = world.rows(
         "SELECT count(*) AS count FROM deliveries WHERE webhook_id = :id", id=hook.id
     )
@@ -77,27 +77,27 @@ def test_more_events_than_a_page_are_all_told(world: World) -> None:
 
 
 def test_a_user_is_told_of_their_own_work_and_an_admin_of_all(world: World) -> None:
-    office = Office(world)
-    ada, bob, admin = office.user("ada"), office.user("bob"), office.user("root", "admin")
+    harness = WebhookHarness(world)
+    ada, bob, admin = harness.user("ada"), harness.user("bob"), harness.user("root", "admin")
     hooks = {
-        user: office.hook(user, "http://127.0.0.1:9/", "noop.queued") for user in (ada, bob, admin)
+        user: harness.hook(user, "http://127.0.0.1:9/", "noop.queued") for user in (ada, bob, admin)
     }
     world.enqueue(user_id=ada)
     world.enqueue(user_id=ada)
     world.enqueue(user_id=bob)
     world.enqueue()
-    office.fan_out()
-    counts = {user: len(office.deliveries(hook.id)) for user, hook in hooks.items()}
+    harness.fan_out()
+    counts = {user: len(harness.deliveries(hook.id)) for user, hook in hooks.items()}
     assert counts == {ada: 2, bob: 1, admin: 4}
 
 
 def test_the_job_of_a_delivery_belongs_to_the_webhooks_owner(world: World) -> None:
-    office = Office(world)
-    user = office.user("ada")
-    hook = office.hook(user, "http://127.0.0.1:9/", "*")
+    harness = WebhookHarness(world)
+    user = harness.user("ada")
+    hook = harness.hook(user, "http://127.0.0.1:9/", "*")
     world.enqueue(user_id=user)
-    office.fan_out()
-    [delivery] = office.deliveries(hook.id)
+    harness.fan_out()
+    [delivery] = harness.deliveries(hook.id)
     assert delivery.job_id is not None
     job = world.job(delivery.job_id)
     assert (job.kind, job.user_id, job.max_attempts) == ("webhook", user, 8)
@@ -105,15 +105,15 @@ def test_the_job_of_a_delivery_belongs_to_the_webhooks_owner(world: World) -> No
 
 
 def test_deliveries_do_not_make_deliveries(world: World) -> None:
-    office = Office(world)
-    admin = office.user("admin", "admin")
+    harness = WebhookHarness(world)
+    admin = harness.user("admin", "admin")
     with receiver(500) as target:
-        hook = office.hook(admin, target.url, "*", "webhook.*", "webhook.queued", "purge.*")
+        hook = harness.hook(admin, target.url, "*", "webhook.*", "webhook.queued", "purge.*")
         world.enqueue("purge")
         world.enqueue("noop")
         for _ in range(4):
-            office.round()
-        types = {each.type for each in office.deliveries(hook.id)}
+            harness.round()
+        types = {each.type for each in harness.deliveries(hook.id)}
     assert "noop.queued" in types
     assert not {each for each in types if each.startswith(("webhook.", "purge."))}
 
@@ -137,31 +137,31 @@ def test_patterns(types: list[str], told: list[str] | None) -> None:
 
 
 def test_a_webhook_is_not_told_what_was_before_it(world: World) -> None:
-    office = Office(world)
-    admin = office.user("admin", "admin")
+    harness = WebhookHarness(world)
+    admin = harness.user("admin", "admin")
     world.enqueue()
     world.advance(1)
-    hook = office.hook(admin, "http://127.0.0.1:9/", "noop.*")
+    hook = harness.hook(admin, "http://127.0.0.1:9/", "noop.*")
     world.enqueue()
-    office.fan_out()
-    assert len(office.deliveries(hook.id)) == 1
+    harness.fan_out()
+    assert len(harness.deliveries(hook.id)) == 1
 
 
 def test_disabled_webhooks_and_disabled_people_are_told_nothing(world: World) -> None:
-    office = Office(world)
-    ada, bob = office.user("ada", "admin"), office.user("bob", "admin")
-    hooks = [office.hook(each, "http://127.0.0.1:9/", "*") for each in (ada, bob)]
+    harness = WebhookHarness(world)
+    ada, bob = harness.user("ada", "admin"), harness.user("bob", "admin")
+    hooks = [harness.hook(each, "http://127.0.0.1:9/", "*") for each in (ada, bob)]
     world.run(lambda tx: store.disable(tx, hooks[0].id))
     world.run(lambda tx: tx.all("UPDATE users SET disabled_at = 1 WHERE id = :id", id=bob))
     world.enqueue()
-    office.fan_out()
-    assert [office.deliveries(each.id) for each in hooks] == [[], []]
+    harness.fan_out()
+    assert [harness.deliveries(each.id) for each in hooks] == [[], []]
 
 
 def test_without_receivers_events_are_passed_over(world: World) -> None:
-    office = Office(world)
+    harness = WebhookHarness(world)
     world.enqueue()
-    office.fan_out()
+    harness.fan_out()
     [head] = world.rows(
         "SELECT webhook_head.pos, event_head.pos AS last FROM webhook_head, event_head"
     )
@@ -170,47 +170,47 @@ def test_without_receivers_events_are_passed_over(world: World) -> None:
 
 
 def test_a_crash_in_the_middle_of_telling_loses_nothing_and_repeats_nothing(world: World) -> None:
-    office = Office(world)
-    admin = office.user("admin", "admin")
-    hook = office.hook(admin, "http://127.0.0.1:9/", "noop.*")
+    harness = WebhookHarness(world)
+    admin = harness.user("admin", "admin")
+    hook = harness.hook(admin, "http://127.0.0.1:9/", "noop.*")
     world.enqueue()
     world.chores.number_events()
     with pytest.raises(_CrashError), world.db.begin() as tx:
-        assert fanout.fan_out(tx, world.queue, office.settings) > 0
+        assert fanout.fan_out(tx, world.queue, harness.settings) > 0
         raise _CrashError
-    assert office.deliveries(hook.id) == []
+    assert harness.deliveries(hook.id) == []
     assert world.rows("SELECT id FROM jobs WHERE kind = 'webhook'") == []
-    office.fan_out()
-    office.fan_out()
-    assert len(office.deliveries(hook.id)) == 1
+    harness.fan_out()
+    harness.fan_out()
+    assert len(harness.deliveries(hook.id)) == 1
 
 
 def test_two_servers_do_not_tell_twice(postgres_world: World) -> None:
     world = postgres_world
-    office = Office(world)
-    admin = office.user("admin", "admin")
-    hook = office.hook(admin, "http://127.0.0.1:9/", "noop.*")
+    harness = WebhookHarness(world)
+    admin = harness.user("admin", "admin")
+    hook = harness.hook(admin, "http://127.0.0.1:9/", "noop.*")
     world.enqueue()
     world.chores.number_events()
     with world.db.begin() as first:
-        assert fanout.fan_out(first, world.queue, office.settings) > 0
+        assert fanout.fan_out(first, world.queue, harness.settings) > 0
         # The second does not wait for the first, and does nothing.
-        assert world.run(lambda tx: fanout.fan_out(tx, world.queue, office.settings)) == 0
-    assert office.fan_out() >= 0
-    assert len(office.deliveries(hook.id)) == 1
+        assert world.run(lambda tx: fanout.fan_out(tx, world.queue, harness.settings)) == 0
+    assert harness.fan_out() >= 0
+    assert len(harness.deliveries(hook.id)) == 1
 
 
 def test_what_a_change_added_to_its_event_is_told(world: World) -> None:
-    office = Office(world)
-    user = office.user("ada")
+    harness = WebhookHarness(world)
+    user = harness.user("ada")
     with receiver() as target:
-        office.hook(user, target.url, "media.*")
+        harness.hook(user, target.url, "media.*")
         world.run(
             lambda tx: events.append(
                 tx, "media.updated", user_id=user, media_id="med_1", data='{"language":"de"}'
             )
         )
-        office.round()
+        harness.round()
         [request] = target.received
     assert request.message["data"]["language"] == "de"
     assert request.message["data"]["id"] == "med_1"

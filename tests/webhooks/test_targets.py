@@ -14,7 +14,7 @@ import pytest
 from rushes import errors
 from rushes.webhooks import targets
 from rushes.webhooks.addresses import Reach, literal, reach
-from rushes.webhooks.targets import Answer, Sender
+from rushes.webhooks.targets import DeliveryOutcome, WebhookSender
 from webhooks.receivers import answer, names_lead_to, receiver
 
 NEVER_TARGETS = [
@@ -121,7 +121,9 @@ PUBLIC_TARGETS = [
 def test_a_url_into_our_own_network_is_refused(url: str) -> None:
     with pytest.raises(errors.BadField, match="url"):
         targets.check(url, allow_private=False)
-    assert Sender(timeout_seconds=1).post(url, {}, b"{}") == Answer(error_code="target_refused")
+    assert WebhookSender(timeout_seconds=1).post(url, {}, b"{}") == DeliveryOutcome(
+        error_code="target_refused"
+    )
 
 
 @pytest.mark.parametrize("url", NEVER_TARGETS)
@@ -145,7 +147,7 @@ def test_a_name_is_refused_when_any_of_its_addresses_is_not_public() -> None:
         for address in ("127.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1", "fe80::1%lo"):
             sender = names_lead_to({"rebind.example": ["93.184.216.34", address]})
             url = f"http://rebind.example:{target.port}/"
-            assert sender.post(url, {}, b"{}") == Answer(error_code="target_refused")
+            assert sender.post(url, {}, b"{}") == DeliveryOutcome(error_code="target_refused")
         assert target.received == []
 
 
@@ -158,9 +160,9 @@ def test_a_name_that_changes_its_meaning_is_asked_only_once() -> None:
         return ["127.0.0.1"] if len(asked) == 1 else ["169.254.169.254"]
 
     with receiver() as target:
-        sender = Sender(timeout_seconds=5, allow_private=True, resolve=rebind)
+        sender = WebhookSender(timeout_seconds=5, allow_private=True, resolve=rebind)
         url = f"http://rebind.example:{target.port}/hook?a=b"
-        assert sender.post(url, {}, b"{}") == Answer(204)
+        assert sender.post(url, {}, b"{}") == DeliveryOutcome(204)
         assert asked == ["rebind.example"]
         [request] = target.received
         assert request.headers["host"] == f"rebind.example:{target.port}"
@@ -171,8 +173,10 @@ def test_a_name_without_a_meaning_is_a_failed_connection() -> None:
     def unknown(host: str, port: int) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
-    sender = Sender(timeout_seconds=5, resolve=unknown)
-    assert sender.post("https://no.example/", {}, b"{}") == Answer(error_code="connection_failed")
+    sender = WebhookSender(timeout_seconds=5, resolve=unknown)
+    assert sender.post("https://no.example/", {}, b"{}") == DeliveryOutcome(
+        error_code="connection_failed"
+    )
 
 
 def test_a_name_server_that_says_nothing_is_given_up() -> None:
@@ -182,20 +186,20 @@ def test_a_name_server_that_says_nothing_is_given_up() -> None:
         done.wait(60)
         return ["127.0.0.1"]
 
-    sent = Sender(timeout_seconds=0.1, resolve=silent).post("https://no.example/", {}, b"{}")
+    sent = WebhookSender(timeout_seconds=0.1, resolve=silent).post("https://no.example/", {}, b"{}")
     done.set()
-    assert sent == Answer(error_code="timeout")
+    assert sent == DeliveryOutcome(error_code="timeout")
 
 
 def test_an_address_that_does_not_answer_gives_way_to_the_next() -> None:
     with receiver() as target:
         sender = names_lead_to({"two.example": ["127.0.0.2", "127.0.0.1"]}, allow_private=True)
-        assert sender.post(f"http://two.example:{target.port}/", {}, b"{}") == Answer(204)
+        assert sender.post(f"http://two.example:{target.port}/", {}, b"{}") == DeliveryOutcome(204)
 
 
 def test_what_is_sent_is_a_plain_json_request() -> None:
     with receiver() as target:
-        sent = Sender(timeout_seconds=5, allow_private=True).post(
+        sent = WebhookSender(timeout_seconds=5, allow_private=True).post(
             target.url, {"webhook-id": "dlv_1"}, b'{"a":1}'
         )
         assert sent.is_delivered
@@ -209,8 +213,8 @@ def test_what_is_sent_is_a_plain_json_request() -> None:
 def test_a_redirect_is_not_followed() -> None:
     with receiver() as secret, receiver() as target:
         target.respond = lambda request: answer(request, 307, Location=secret.url)
-        sent = Sender(timeout_seconds=5, allow_private=True).post(target.url, {}, b"{}")
-        assert sent == Answer(307, "http_307")
+        sent = WebhookSender(timeout_seconds=5, allow_private=True).post(target.url, {}, b"{}")
+        assert sent == DeliveryOutcome(307, "http_307")
         assert secret.received == []
 
 
@@ -218,7 +222,9 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
     with receiver() as proxy, receiver() as target:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        assert Sender(timeout_seconds=5, allow_private=True).post(target.url, {}, b"{}").status
+        assert (
+            WebhookSender(timeout_seconds=5, allow_private=True).post(target.url, {}, b"{}").status
+        )
         assert proxy.received == []
         assert len(target.received) == 1
 
@@ -226,24 +232,24 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("status", [301, 400, 404, 410, 429, 500, 503])
 def test_other_answers_than_success_are_named(status: int) -> None:
     with receiver(status) as target:
-        sent = Sender(timeout_seconds=5, allow_private=True).post(target.url, {}, b"{}")
-        assert sent == Answer(status, f"http_{status}")
+        sent = WebhookSender(timeout_seconds=5, allow_private=True).post(target.url, {}, b"{}")
+        assert sent == DeliveryOutcome(status, f"http_{status}")
 
 
 def test_nobody_there_is_a_failed_connection() -> None:
     with receiver() as target:
         url = target.url
-    sent = Sender(timeout_seconds=5, allow_private=True).post(url, {}, b"{}")
-    assert sent == Answer(error_code="connection_failed")
+    sent = WebhookSender(timeout_seconds=5, allow_private=True).post(url, {}, b"{}")
+    assert sent == DeliveryOutcome(error_code="connection_failed")
 
 
 def test_a_receiver_that_says_nothing_is_given_up() -> None:
     done = threading.Event()
     with receiver() as target:
         target.respond = lambda request: wait(done)
-        sent = Sender(timeout_seconds=0.2, allow_private=True).post(target.url, {}, b"{}")
+        sent = WebhookSender(timeout_seconds=0.2, allow_private=True).post(target.url, {}, b"{}")
         done.set()
-    assert sent == Answer(error_code="timeout")
+    assert sent == DeliveryOutcome(error_code="timeout")
 
 
 def test_a_receiver_that_answers_byte_by_byte_is_given_up() -> None:
@@ -258,9 +264,9 @@ def test_a_receiver_that_answers_byte_by_byte_is_given_up() -> None:
 
     with receiver() as target:
         target.respond = drip
-        sent = Sender(timeout_seconds=0.3, allow_private=True).post(target.url, {}, b"{}")
+        sent = WebhookSender(timeout_seconds=0.3, allow_private=True).post(target.url, {}, b"{}")
         done.set()
-    assert sent == Answer(error_code="timeout")
+    assert sent == DeliveryOutcome(error_code="timeout")
 
 
 def test_an_endless_answer_is_cut_off_and_counts_by_its_status() -> None:
@@ -279,9 +285,9 @@ def test_an_endless_answer_is_cut_off_and_counts_by_its_status() -> None:
 
     with receiver() as target:
         target.respond = flood
-        sent = Sender(timeout_seconds=30, allow_private=True).post(target.url, {}, b"{}")
+        sent = WebhookSender(timeout_seconds=30, allow_private=True).post(target.url, {}, b"{}")
         assert ended.wait(30)
-    assert sent == Answer(200)
+    assert sent == DeliveryOutcome(200)
     # What fits in the sockets' buffers beyond the limit is a few MiB at most.
     assert written < 64 * 2**20
 
@@ -298,16 +304,16 @@ def test_a_success_counts_although_the_rest_of_the_answer_never_comes() -> None:
 
     with receiver() as target:
         target.respond = stop_halfway
-        sent = Sender(timeout_seconds=0.3, allow_private=True).post(target.url, {}, b"{}")
+        sent = WebhookSender(timeout_seconds=0.3, allow_private=True).post(target.url, {}, b"{}")
         done.set()
-    assert sent == Answer(200)
+    assert sent == DeliveryOutcome(200)
 
 
 def test_something_that_does_not_speak_http_is_a_bad_answer() -> None:
     with talker(b"220 mail.example ESMTP\r\n") as (port, _):
         url = f"http://127.0.0.1:{port}/"
-        sent = Sender(timeout_seconds=5, allow_private=True).post(url, {}, b"{}")
-    assert sent == Answer(error_code="bad_answer")
+        sent = WebhookSender(timeout_seconds=5, allow_private=True).post(url, {}, b"{}")
+    assert sent == DeliveryOutcome(error_code="bad_answer")
 
 
 def test_tls_asks_for_the_name_and_not_for_the_address() -> None:
@@ -315,12 +321,12 @@ def test_tls_asks_for_the_name_and_not_for_the_address() -> None:
     with talker(b"") as (port, heard):
         sender = names_lead_to({"named.example": ["127.0.0.1"]}, allow_private=True)
         sent = sender.post(f"https://named.example:{port}/", {}, b"{}")
-    assert sent == Answer(error_code="tls_failed")
+    assert sent == DeliveryOutcome(error_code="tls_failed")
     assert b"named.example" in heard[0]
 
 
 def test_certificates_are_checked() -> None:
-    context = Sender(timeout_seconds=1)._tls
+    context = WebhookSender(timeout_seconds=1)._tls
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
 
@@ -328,8 +334,8 @@ def test_certificates_are_checked() -> None:
 def test_a_receiver_without_tls_fails_at_tls() -> None:
     with receiver() as target:
         url = target.url.replace("http:", "https:")
-        sent = Sender(timeout_seconds=5, allow_private=True).post(url, {}, b"{}")
-    assert sent == Answer(error_code="tls_failed")
+        sent = WebhookSender(timeout_seconds=5, allow_private=True).post(url, {}, b"{}")
+    assert sent == DeliveryOutcome(error_code="tls_failed")
 
 
 @pytest.mark.parametrize(
@@ -358,7 +364,7 @@ def wait(done: threading.Event) -> None:
 
 @contextmanager
 def talker(words: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """Listens to one caller, says its words, hangs up; answers its port and what it heard."""
+    """Listens to one caller, says its words, hangs up; returns its port and what it heard."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

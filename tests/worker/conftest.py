@@ -1,4 +1,4 @@
-"""Desks for the tests of the protocol."""
+"""Harnesses for the tests of the protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from running import Running
-from worker.desk import Desk, open_desk
+from worker.harness import Harness, open_harness
 
 
 @pytest.fixture(params=["in-process", "http"])
@@ -16,19 +16,21 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def desk(transport: str, either_server: Running) -> Iterator[Desk]:
-    with open_desk(either_server, transport) as opened:
+def harness(transport: str, either_server: Running) -> Iterator[Harness]:
+    with open_harness(either_server, transport) as opened:
         yield opened
 
 
 @pytest.fixture
-def remote_desk(server: Running) -> Iterator[Desk]:
-    with open_desk(server, "http") as opened:
+def remote_harness(server: Running) -> Iterator[Harness]:
+    with open_harness(server, "http") as opened:
         yield opened
 
 
 @pytest.fixture
-def stored_desk(transport: str, storage_url: str, serve: Callable[..., Running]) -> Iterator[Desk]:
+def stored_harness(
+    transport: str, storage_url: str, serve: Callable[..., Running]
+) -> Iterator[Harness]:
     """On files and on S3."""
-    with open_desk(serve(storage_url=storage_url), transport) as opened:
+    with open_harness(serve(storage_url=storage_url), transport) as opened:
         yield opened

@@ -22,7 +22,7 @@ SOURCE = bytes(range(256)) * 5000
 
 
 @dataclass
-class Desk:
+class Harness:
     """A server with one media, and a worker's connection to it."""
 
     running: Running
@@ -73,7 +73,7 @@ class Desk:
 
 
 @contextmanager
-def open_desk(running: Running, transport: str) -> Iterator[Desk]:
+def open_harness(running: Running, transport: str) -> Iterator[Harness]:
     opened: list[Remote] = []
 
     def connect(name: str) -> Coordinator:
@@ -90,7 +90,7 @@ def open_desk(running: Running, transport: str) -> Iterator[Desk]:
             poll_seconds=0.1,
         )
 
-    yield Desk(running, connect("one"), connect)
+    yield Harness(running, connect("one"), connect)
     for each in opened:
         each.close()
 

@@ -26,7 +26,7 @@ from rushes.worker.loop import Handler
 from rushes.worker.loop import Worker as Loop
 from rushes.worker.remote import Remote
 from web import library
-from web.cast import routes, rows_of, worker_call
+from web.callers import routes, rows_of, worker_call
 
 Worker = httpx2.Client
 
@@ -275,6 +275,8 @@ def poisoned(schema: dict[str, Any], name: str = "") -> Any:
             return 0
         case "number":
             return 0.5
+        case "boolean":
+            return True
         case "array":
             return [poisoned(schema["items"], name)]
         case "object" if "properties" in schema:
@@ -311,6 +313,9 @@ def test_what_a_worker_says_is_shown_to_nobody_as_it_is(
         # Arguments are no text for people: what cannot be kept as it is would be refused.
         args = json.loads(json.dumps(said["parts"][0]["args"]).replace("\\u0000", ""))
         body["parts"] = [{"kind": "piece", "args": args}]
+    if "renditions" in body:
+        known = {"name": "720p", "kind": "video", "status": "pending"}
+        body["renditions"] = [{**said["renditions"][0], **known}]
     if "claims" in body:
         body["claims"] = [held]
     headers = {"Rushes-Claim": held["claim_id"]}
@@ -320,6 +325,33 @@ def test_what_a_worker_says_is_shown_to_nobody_as_it_is(
     if SECRET in str(body) and path != "/worker/join":
         assert answer.is_success, answer.text
     assert_clean(server, answer.text, speech=path == "/worker/passages")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"name": 7},
+        {"name": "../up"},
+        {"name": "a\nb"},
+        {"kind": "smell"},
+        {"status": "odd"},
+        {"bandwidth": "much"},
+        {"bandwidth": "9" * 4300},
+        {"width": -1},
+        {"frame_rate": 1e308},
+        {"width": 1.5},
+        {"segments_total": 2**70},
+        {"color": "red"},
+    ],
+)
+def test_renditions_that_cannot_be_are_refused(
+    server: Running, worker: Worker, odd: dict[str, Any]
+) -> None:
+    held = claimed(server, worker)
+    listed = [{"name": "720p", "kind": "video", **odd}] if odd else [odd]
+    answer = worker.post("/worker/renditions", json={**held, "renditions": listed})
+    assert answer.status_code == 422
 
 
 def assert_clean(server: Running, answer: str, *, speech: bool) -> None:
@@ -428,7 +460,7 @@ ENDS = {"POST /worker/complete", "POST /worker/fail", "POST /worker/release", "P
 NEVER_HELD = {"another worker's", "never given", "of the server's own kind"}
 
 
-class Stage:
+class HostileHarness:
     """A server, an honest worker and one that is not, and claims in every condition."""
 
     def __init__(self, running: Running) -> None:
@@ -496,22 +528,22 @@ class Stage:
 
 
 def play_hostile(running: Running) -> None:
-    with closing(Stage(running)) as stage:
-        assert len(stage.routes) > 15
-        wrong = list(wrongs(stage))
+    with closing(HostileHarness(running)) as harness:
+        assert len(harness.routes) > 15
+        wrong = list(wrongs(harness))
     assert not wrong, "\n".join(wrong)
 
 
-def wrongs(stage: Stage) -> Iterator[str]:
-    running = stage.running
-    for name, claim in stage.stale().items():
-        for route in stage.routes:
+def wrongs(harness: HostileHarness) -> Iterator[str]:
+    running = harness.running
+    for name, claim in harness.stale().items():
+        for route in harness.routes:
             if route.key in SELF:
                 continue
             call = worker_call(running, route, claim.job_id, claim.claim_id)
-            before = stage.everything()
-            answer = call.by(stage.mallory_at_root)
-            if stage.everything() != before:
+            before = harness.everything()
+            answer = call.by(harness.mallory_at_root)
+            if harness.everything() != before:
                 yield f"{route} changed something with a claim that was {name}"
             if route.key == "POST /worker/heartbeat":
                 told = answer.json()["claims"]

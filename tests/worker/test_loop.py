@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from rushes.protocol import (
     Beat,
     Claim,
     Completion,
+    Coordinator,
     Hello,
     Part,
     Progress,
     Pulse,
-    Roll,
+    Renewed,
     Source,
 )
 from rushes.worker import context, loop
@@ -36,7 +37,7 @@ class Panic(BaseException):
     """As a library in Rust raises it."""
 
 
-class Script:
+class Script(Coordinator):
     """A coordinator that says what the test wants and remembers what it was told."""
 
     def __init__(self, *assignments: Assignment) -> None:
@@ -47,39 +48,56 @@ class Script:
         self.outages = 0
         self.drain = False
         self.requests: list[str | None] = []
-        self.rolls: list[Roll] = []
+        self.rolls: list[tuple[Sequence[Claim], Sequence[str]]] = []
 
     def hello(self, hello: Hello) -> None:
         self.told.append(("hello", *hello.kinds))
 
     def claim(
-        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        self,
+        limit: int = 1,
+        wait_seconds: float = 0,
+        request_id: str | None = None,
+        boot_id: str | None = None,
     ) -> list[Assignment]:
         self.requests.append(request_id)
         taken, self.assignments = self.assignments[:limit], self.assignments[limit:]
         return taken
 
-    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+    def heartbeat(
+        self,
+        claims: Sequence[Claim] = (),
+        stalled: Sequence[Claim] = (),
+        answered: Sequence[str] = (),
+    ) -> Pulse:
         self._outage()
         beats = {each.claim_id: self.beats.get(each.job_id, Beat(True)) for each in claims}
         self.told.append(("heartbeat", *[each.job_id for each in claims]))
-        self.rolls.append(roll or Roll())
+        self.rolls.append((stalled, answered))
         return Pulse(beats, self.drain)
 
-    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
+    def progress(self, report: Progress) -> Renewed:
         self._outage()
-        [report] = reports
         id = report.claim.job_id
         self.told.append(("progress", id, str(report.progress)))
-        return {report.claim.claim_id: self.beats.get(id, Beat(True))}
+        beat = self.beats.get(id, Beat(True))
+        if not beat.held:
+            raise errors.ClaimLost("the claim is not held any more")
+        return Renewed(True, beat.cancel)
 
-    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+    def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
         self._outage()
         ids = [each.claim.job_id for each in completions]
         self.told.append(("complete", *ids))
         return {id: self.answers.get(id, "completed") for id in ids}
 
-    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
+    def fail(
+        self,
+        claim: Claim,
+        error_class: str = "transient",
+        code: str = "failed",
+        message: str = "",
+    ) -> str:
         self._outage()
         self.told.append(("fail", claim.job_id, error_class, code, message))
         return "queued"
@@ -102,7 +120,7 @@ class Script:
     def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
         raise errors.NotFound("no source")
 
-    def artifacts(self, claim: Claim) -> Sequence[Artifact]:
+    def artifacts(self, claim: Claim) -> list[Artifact]:
         return []
 
     def put_artifact(
@@ -110,7 +128,7 @@ class Script:
     ) -> Artifact:
         raise errors.DiskFull("the storage is full")
 
-    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
+    def adopt(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
         self.told.append(("adopt", claim.job_id, str(len(names))))
         return [
             Artifact(name=name, size_bytes=1, sha256="", content_type="")
@@ -118,21 +136,24 @@ class Script:
             if name != "damaged.txt"
         ]
 
-    def discard(self, claim: Claim, names: Sequence[str]) -> None:
+    def discard(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
         self.told.append(("discard", claim.job_id, *names))
+        return []
 
-    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+    def put_passage(self, claim: Claim, number: int, content: Any) -> int:
         self.told.append(("passage", claim.job_id, str(number)))
+        return number
 
     def transcript(self, claim: Claim) -> dict[str, Any] | None:
         return None
 
-    def passages(self, claim: Claim) -> Sequence[Any]:
+    def passages(self, claim: Claim) -> list[Any]:
         return []
 
-    def log(self, claim: Claim, lines: Sequence[str]) -> None:
+    def log(self, claim: Claim, lines: Sequence[str]) -> int:
         self._outage()
         self.told.append(("log", claim.job_id, *lines))
+        return len(lines)
 
     def interrupt(self) -> None:
         self.told.append(("interrupt",))
@@ -351,7 +372,11 @@ def test_before_a_late_result_is_reported_the_server_is_asked(held: bool) -> Non
 def test_a_claim_without_an_answer_is_repeated_as_the_same_request() -> None:
     class Away(Script):
         def claim(
-            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+            self,
+            limit: int = 1,
+            wait_seconds: float = 0,
+            request_id: str | None = None,
+            boot_id: str | None = None,
         ) -> list[Assignment]:
             taken = super().claim(limit, wait_seconds, request_id)
             self._outage()
@@ -378,7 +403,7 @@ def test_a_heartbeat_tells_each_answered_request_until_it_got_through() -> None:
     crew.step()
     crew.step()
     a, b = script.requests
-    assert [each.answered for each in script.rolls] == [(a,), (), (b,), ()]
+    assert [answered for _, answered in script.rolls] == [(a,), (), (b,), ()]
 
 
 def test_a_heartbeat_does_not_tell_of_an_answer_that_is_on_its_way() -> None:
@@ -386,7 +411,11 @@ def test_a_heartbeat_does_not_tell_of_an_answer_that_is_on_its_way() -> None:
 
     class Racing(Script):
         def claim(
-            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+            self,
+            limit: int = 1,
+            wait_seconds: float = 0,
+            request_id: str | None = None,
+            boot_id: str | None = None,
         ) -> list[Assignment]:
             taken = super().claim(limit, wait_seconds, request_id)
             crew.beat()
@@ -395,7 +424,7 @@ def test_a_heartbeat_does_not_tell_of_an_answer_that_is_on_its_way() -> None:
     script = Racing(job())
     crew = worker(script, lambda job: crew.beat())
     crew.step()
-    assert [each.answered for each in script.rolls] == [(), tuple(script.requests)]
+    assert [answered for _, answered in script.rolls] == [(), tuple(script.requests)]
     assert script.told[1:3] == [("heartbeat",), ("heartbeat", "job_1")]
 
 
@@ -413,7 +442,7 @@ def test_a_stalled_job_is_left_out_of_the_heartbeat() -> None:
     beats = [each for each in script.told if each[0] == "heartbeat"]
     assert beats == [("heartbeat", "job_1"), ("heartbeat",), ("heartbeat", "job_1")]
     # Yet it says that it holds it.
-    assert [len(each.stalled) for each in script.rolls] == [0, 1, 0]
+    assert [len(stalled) for stalled, _ in script.rolls] == [0, 1, 0]
 
 
 def test_reports_are_repeated_until_there_is_an_answer() -> None:
@@ -427,7 +456,13 @@ def test_a_refused_report_is_not_repeated() -> None:
     calls = []
 
     class Refusing(Script):
-        def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
+        def fail(
+            self,
+            claim: Claim,
+            error_class: str = "transient",
+            code: str = "failed",
+            message: str = "",
+        ) -> str:
             calls.append(claim.job_id)
             raise errors.ClaimLost("gone")
 
@@ -471,21 +506,25 @@ def test_a_job_that_comes_back_while_its_old_report_is_on_its_way_is_kept() -> N
 
     class Slow(Script):
         def claim(
-            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+            self,
+            limit: int = 1,
+            wait_seconds: float = 0,
+            request_id: str | None = None,
+            boot_id: str | None = None,
         ) -> list[Assignment]:
             taken = super().claim(2 if back.is_set() else 1)
             back.set()
             return taken
 
-        def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+        def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
             if completions[0].claim.claim_id == "clm_a":
                 self.answers["a"] = "claim_lost"
                 assert started.wait(10)
-                answer = super().complete(completions)
+                answer = super().complete_all(completions)
                 self.answers.clear()
                 threading.Timer(0.01, reported.set).start()
                 return answer
-            return super().complete(completions)
+            return super().complete_all(completions)
 
     started = threading.Event()
 
@@ -506,11 +545,11 @@ def test_a_job_that_comes_back_while_its_old_report_is_on_its_way_is_kept() -> N
 
 def test_a_drained_worker_claims_nothing_until_it_is_enabled_again() -> None:
     class Drained(Script):
-        def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+        def heartbeat(self, claims: Sequence[Claim] = (), *more: Any) -> Pulse:
             if not claims:
                 waiting.append([each.job_id for each in self.assignments])
                 self.drain = False
-            return super().heartbeat(claims, roll)
+            return super().heartbeat(claims, *more)
 
     def run(job: JobContext) -> None:
         crew.beat()
@@ -530,7 +569,11 @@ def test_a_drained_worker_claims_nothing_until_it_is_enabled_again() -> None:
 def test_the_loop_survives_an_outage_of_the_queue() -> None:
     class Away(Script):
         def claim(
-            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+            self,
+            limit: int = 1,
+            wait_seconds: float = 0,
+            request_id: str | None = None,
+            boot_id: str | None = None,
         ) -> list[Assignment]:
             if self.outages:
                 self.outages -= 1
@@ -550,7 +593,11 @@ def test_a_waiting_claim_is_interrupted_by_stop() -> None:
 
     class Waiting(Script):
         def claim(
-            self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+            self,
+            limit: int = 1,
+            wait_seconds: float = 0,
+            request_id: str | None = None,
+            boot_id: str | None = None,
         ) -> list[Assignment]:
             waiting.set()
             assert freed.wait(10)
@@ -590,7 +637,7 @@ def test_a_result_that_is_too_large_fails_the_job_and_not_the_worker() -> None:
 
 def test_a_report_that_is_refused_is_not_repeated_for_ever() -> None:
     class Strict(Script):
-        def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
+        def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
             self.told.append(("refused",))
             raise errors.Invalid("too large")
 
@@ -745,15 +792,15 @@ def test_a_worker_that_breaks_down_renews_nothing_any_more(
     script, beaten = Script(job("job_1")), threading.Event()
     mine = worker(script, lambda context: beaten.wait(30), heartbeat_seconds=0.01)
 
-    def heartbeat(claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+    def heartbeat(claims: Sequence[Claim], *more: Any) -> Pulse:
         beaten.set()
         return Pulse({each.claim_id: Beat(True) for each in claims}, False)
 
-    def complete(completions: Sequence[Completion]) -> Mapping[str, str]:
+    def complete_all(completions: Sequence[Completion]) -> dict[str, str]:
         raise Panic
 
     monkeypatch.setattr(script, "heartbeat", heartbeat)
-    monkeypatch.setattr(script, "complete", complete)
+    monkeypatch.setattr(script, "complete_all", complete_all)
     before = set(threading.enumerate())
     with pytest.raises(Panic):
         mine.run()
@@ -768,7 +815,7 @@ def test_a_heartbeat_that_is_not_answered_does_not_keep_a_job_from_being_held_up
     """A network that is silent: nothing fails, nothing comes."""
     script, held_up, was_held_up = Script(job(lease=0.2)), threading.Event(), []
 
-    def heartbeat(claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+    def heartbeat(claims: Sequence[Claim], *more: Any) -> Pulse:
         held_up.wait(30)
         return Pulse({each.claim_id: Beat(True) for each in claims}, False)
 

@@ -15,14 +15,14 @@ from rushes.accounts.account import Principal, Role, Scope, User
 from rushes.accounts.security_log import Action
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import AdminState, Worker
+from rushes.fleet.worker import AdminState, FleetWorker
 from rushes.jobs.job import WORD
 from rushes.kinds import Grant, is_remote
 
 if TYPE_CHECKING:
     from pwdlib import PasswordHash
 
-MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 LINK_MS = 24 * HOUR_MS
 INVITE_MS = 24 * HOUR_MS
 # How old "last seen" may be before it is written again.
@@ -216,7 +216,7 @@ def by_session(db: Database, cookie: str) -> Principal | None:
 
 
 def by_token(db: Database, text: str) -> Principal | None:
-    prefix = keys.prefix_of(keys.Kind.TOKEN, text)
+    prefix = keys.prefix_of(keys.KeyKind.TOKEN, text)
     if prefix is None:
         return None
     with db.read() as tx:
@@ -260,7 +260,7 @@ def make_token(
     """`most`: how many a user may have."""
     account.check_scopes(scopes, user.role)
     limits.refuse_beyond(store.count_tokens(tx, user.id) + 1, most, "API tokens")
-    secret = keys.make(keys.Kind.TOKEN)
+    secret = keys.make(keys.KeyKind.TOKEN)
     token_id = ids.new("tok")
     store.add_token(
         tx,
@@ -290,7 +290,7 @@ def revoke_token(tx: Tx, token_id: str, user_id: str) -> None:
 class KeyHolder:
     """A worker that has shown a key; what it may do depends on both."""
 
-    worker: Worker
+    worker: FleetWorker
     grant: Grant
 
     @property
@@ -357,7 +357,7 @@ def _worker_name(tx: Tx, worker_id: str) -> str:
 
 
 def _new_worker_key(tx: Tx, worker_id: str, grant: Grant) -> NewKey:
-    secret = keys.make(keys.Kind.WORKER)
+    secret = keys.make(keys.KeyKind.WORKER)
     store.add_worker_key(tx, secret.prefix, worker_id, secret.hash, _granted(grant))
     return NewKey(secret.text, secret.prefix)
 
@@ -385,7 +385,7 @@ def _granted(grant: Grant) -> str | None:
 
 
 def by_worker_key(db: Database, text: str) -> KeyHolder | None:
-    prefix = keys.prefix_of(keys.Kind.WORKER, text)
+    prefix = keys.prefix_of(keys.KeyKind.WORKER, text)
     if prefix is None:
         return None
     with db.read() as tx:

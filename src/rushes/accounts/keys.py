@@ -21,7 +21,7 @@ CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class Kind(StrEnum):
+class KeyKind(StrEnum):
     TOKEN = "tok"
     WORKER = "wrk"
 
@@ -35,13 +35,13 @@ class Secret:
     hash: str
 
 
-def make(kind: Kind) -> Secret:
+def make(kind: KeyKind) -> Secret:
     body = secrets.token_urlsafe(32)
     text = f"rushes_{kind}_{body}{_checksum(kind, body)}"
     return Secret(text, body[:PREFIX_LENGTH], digest(text))
 
 
-def prefix_of(kind: Kind, text: str) -> str | None:
+def prefix_of(kind: KeyKind, text: str) -> str | None:
     """What to look a key up by; None when it cannot be one of ours."""
     match = KEY.fullmatch(text)
     if match is None or match[1] != kind or match[3] != _checksum(kind, match[2]):

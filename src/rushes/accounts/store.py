@@ -249,7 +249,7 @@ def anybody_was_here(tx: Tx) -> bool:
 
 
 def use_link(tx: Tx, hash: str) -> str | None:
-    """The user whose link it is; only the first caller gets an answer."""
+    """The user whose link it is; None for all but the first caller."""
     row = tx.one(
         """
         UPDATE signin_links SET used_at = {now}
@@ -429,3 +429,29 @@ def forget_expired(tx: Tx, *, keep_ms: int, known_ms: int) -> None:
         ("idempotency_keys", "created_at"),
     ):
         tx.all(f"DELETE FROM {table} WHERE {column} < {{now}} - :keep_ms", keep_ms=keep_ms)
+
+
+# Idempotency keys: what was answered to a request that may come again
+
+
+def kept_answer(tx: Tx, owner: str, key: str) -> dict[str, Any] | None:
+    return tx.one(
+        "SELECT fingerprint, body FROM idempotency_keys WHERE owner = :owner AND key = :key",
+        owner=owner,
+        key=key,
+    )
+
+
+def keep_answer(tx: Tx, owner: str, key: str, fingerprint: str, body: str) -> bool:
+    """False when the key is there already."""
+    row = tx.one(
+        """
+        INSERT INTO idempotency_keys (owner, key, fingerprint, body, created_at)
+        VALUES (:owner, :key, :fingerprint, :body, {now})
+        ON CONFLICT (owner, key) DO NOTHING RETURNING key""",
+        owner=owner,
+        key=key,
+        fingerprint=fingerprint,
+        body=body,
+    )
+    return row is not None

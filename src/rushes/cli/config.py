@@ -24,7 +24,9 @@ def run(*, json: output.Json = False) -> None:
     )
 
 
-def _document(settings: config.Settings, origins: dict[str, config.Origin]) -> dict[str, Any]:
+def _document(
+    settings: config.Settings, origins: dict[str, config.SettingOrigin]
+) -> dict[str, Any]:
     return {
         name: {
             "value": _plain(known.hide(getattr(settings, name), known.FIELDS[name].secret)),
@@ -39,5 +41,5 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _words(origin: config.Origin) -> str:
+def _words(origin: config.SettingOrigin) -> str:
     return f"{origin.kind} {origin.source}".rstrip()

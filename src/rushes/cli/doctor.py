@@ -129,7 +129,7 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
 
 
 def _check_storage(settings: config.Settings) -> Check:
-    from rushes.media import storage
+    from rushes.storage import storage
 
     place = urlsplit(settings.storage_url)
     if place.scheme == "file" and not Path(unquote(place.path)).exists():

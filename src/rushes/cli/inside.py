@@ -28,15 +28,15 @@ class Inside(httpx2.BaseTransport):
     def __init__(self, settings: config.Settings) -> None:
         _say_only_errors()
         self._rushes = app.open(settings)
-        self._site = serving.site(self._rushes)
-        self._app = create_app(self._site)
+        self._services = serving.services(self._rushes)
+        self._app = create_app(self._services)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     @property
     def token(self) -> str:
-        return self._site.local_token
+        return self._services.local_token
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = _Exchange(self._loop, request.read())
@@ -55,9 +55,9 @@ class Inside(httpx2.BaseTransport):
         error: BaseException | None = None,
         trace: TracebackType | None = None,
     ) -> None:
-        self._site.stopping.set()
-        self._site.relay.close()
-        self._site.doorbell.close()
+        self._services.stopping.set()
+        self._services.relay.close()
+        self._services.doorbell.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LEAVE_SECONDS)
         self._rushes.close()

@@ -50,7 +50,7 @@ DONE = {"cancel": "canceled", "retry": "queued again"}
 
 @cyclopts.Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class JobFilterOptions:
     """Which jobs; what is not said does not matter."""
 
     state: Annotated[State | None, cyclopts.Parameter(help="Only jobs in this state.")] = None
@@ -66,11 +66,11 @@ class Wanted:
 
 @app.command(name="ls")
 def list_jobs(
-    *, wanted: Wanted | None = None, limit: Limit = 50, json: output.Json = False
+    *, wanted: JobFilterOptions | None = None, limit: Limit = 50, json: output.Json = False
 ) -> None:
     """List jobs, newest first."""
     with client.connect() as api:
-        found = api.items("/jobs", limit, **(wanted or Wanted()).given())
+        found = api.items("/jobs", limit, **(wanted or JobFilterOptions()).given())
     if json:
         output.print_json(found)
     elif found:
@@ -153,7 +153,7 @@ def why(id: Id, /, *, json: output.Json = False) -> None:
 @app.command
 def cancel(
     *ids: Id,
-    wanted: Wanted | None = None,
+    wanted: JobFilterOptions | None = None,
     dry_run: DryRun = False,
     yes: output.Yes = False,
     json: output.Json = False,
@@ -165,7 +165,7 @@ def cancel(
 @app.command
 def retry(
     *ids: Id,
-    wanted: Wanted | None = None,
+    wanted: JobFilterOptions | None = None,
     dry_run: DryRun = False,
     yes: output.Yes = False,
     json: output.Json = False,
@@ -177,13 +177,13 @@ def retry(
 def _act(
     action: str,
     ids: tuple[str, ...],
-    wanted: Wanted | None,
+    wanted: JobFilterOptions | None,
     *,
     dry_run: bool,
     yes: bool,
     json: bool,
 ) -> None:
-    filter = (wanted or Wanted()).given()
+    filter = (wanted or JobFilterOptions()).given()
     if bool(ids) == bool(filter):
         raise errors.Invalid("say which jobs: by their ids, or by a filter such as --state queued")
     if ids and dry_run:

@@ -189,7 +189,7 @@ def _titles(api: Api, ids: Sequence[str], *, in_trash: bool) -> list[str]:
 
 
 def _act(api: Api, action: str, **chosen: Any) -> int:
-    """Answers how many were changed."""
+    """Returns how many were changed."""
     return int(api.post("/media/actions", {"action": action, "filter": chosen})["changed"])
 
 

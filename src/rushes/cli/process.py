@@ -46,7 +46,7 @@ ALONE = {"divide_after": 1e9}
 
 
 @dataclass(slots=True)
-class Result:
+class ProcessResult:
     path: str
     status: str
     folder: str | None = None
@@ -76,12 +76,12 @@ def run(
     args: dict[str, Any] = {"settings": {**ALONE, **({"preset": preset} if preset else {})}}
     if qualities:
         args["qualities"] = [each.strip() for each in qualities.split(",") if each.strip()]
-    _check_wishes(args)
+    _check_qualities(args)
     if transcribe:
         speech = {"model": model, "language": language, "diarize": diarize or None}
         args["speech"] = {name: value for name, value in speech.items() if value is not None}
     targets = _targets(sources, out or DEFAULT_OUT)
-    results: list[Result] = []
+    results: list[ProcessResult] = []
     try:
         _process_all(sources, targets, args, again, results)
     except KeyboardInterrupt:
@@ -102,7 +102,7 @@ def _checked(files: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(path.resolve() for path in files))
 
 
-def _check_wishes(args: dict[str, Any]) -> None:
+def _check_qualities(args: dict[str, Any]) -> None:
     from rushes.tools import profile
 
     known = profile.names(profile.decode(args["settings"]))
@@ -128,7 +128,7 @@ def _process_all(
     targets: Sequence[Path],
     args: dict[str, Any],
     again: bool,
-    results: list[Result],
+    results: list[ProcessResult],
 ) -> None:
     from rushes import config
     from rushes.cli import meter
@@ -153,10 +153,10 @@ def _process_all(
 
 def _process(
     source: Path, target: Path, args: dict[str, Any], again: bool, task: Task, engines: Registry
-) -> Result:
+) -> ProcessResult:
     from rushes.worker.folder import ABOUT, MEMORY, Folder
 
-    result = Result(path=str(source), status="ready", folder=str(target))
+    result = ProcessResult(path=str(source), status="ready", folder=str(target))
     if refusal := _refusal(source):
         return replace(result, status="failed", error=refusal)
     stat = source.stat()
@@ -194,7 +194,7 @@ def _make(
     folder: Folder, args: dict[str, Any], task: Task, engines: Registry
 ) -> tuple[dict[str, Any], Spoken]:
     """Both steps into a folder that has begun; it is whole when they are done."""
-    from rushes.handlers.transcode import transcode
+    from rushes.handlers.transcode.steps import transcode
     from rushes.worker.context import JobContext
     from rushes.worker.folder import MEMORY
 
@@ -216,8 +216,8 @@ def _make(
     )
     try:
         made = transcode(job)
-        wishes = args.get("speech")
-        spoken = Spoken() if wishes is None else _speech(folder, wishes, engines, listened)
+        options = args.get("speech")
+        spoken = Spoken() if options is None else _speech(folder, options, engines, listened)
         passing = tuple(f"{name}/" for name in made.get("temporary", ()))
         kept = [name for name in job.manifest or {} if not name.startswith(passing)]
         folder.finish([*kept, *spoken.names])
@@ -228,7 +228,7 @@ def _make(
 
 def _refusal(source: Path) -> str | None:
     """As a server answers an upload."""
-    from rushes.media import sniff
+    from rushes.uploads import sniff
 
     try:
         with source.open("rb") as file:
@@ -255,7 +255,7 @@ def _speech(
     """Transcript and captions beside what was made. Without an engine there are none, and that is
     no reason to fail."""
     from rushes.engines.engine import EngineUnavailable, ModelUnavailable
-    from rushes.handlers.transcribe import transcribe
+    from rushes.handlers.transcribe.steps import transcribe
     from rushes.tools import playlist
     from rushes.transcripts import captions, passages
     from rushes.worker.context import JobContext
@@ -299,7 +299,7 @@ def _stage(progress: Progress) -> str:
     return " · ".join(words)
 
 
-def _print(results: Sequence[Result], json: bool) -> None:
+def _print(results: Sequence[ProcessResult], json: bool) -> None:
     if json:
         output.print_json([asdict(each) for each in results])
         return

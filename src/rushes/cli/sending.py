@@ -39,7 +39,7 @@ class Sent:
     duplicate_in_trash: str | None
 
 
-class Sender:
+class Uploader:
     def __init__(
         self,
         api: Api,
@@ -53,15 +53,15 @@ class Sender:
         self._patience_seconds = patience_seconds
         self._sleep = sleep
 
-    def send(self, path: Path, wishes: Mapping[str, str], task: Task) -> Sent:
+    def send(self, path: Path, options: Mapping[str, str], task: Task) -> Sent:
         """Raises Invalid when the server will never take it; OSError when it cannot be read."""
         with path.open("rb") as file:
             source = _Source(file)
             key = self._unfinished.key(
-                self._api.where, path, source.size_bytes, source.changed_ns, wishes
+                self._api.where, path, source.size_bytes, source.changed_ns, options
             )
             try:
-                sent = self._send(source, key, {"filename": path.name, **wishes}, task)
+                sent = self._send(source, key, {"filename": path.name, **options}, task)
             except errors.Invalid:
                 self._unfinished.forget(key)
                 raise

@@ -59,7 +59,7 @@ def run(
     """Write down what is said. Stopped half way, the same command goes on where it was."""
     if not file.is_file():
         raise errors.Invalid(f"no such file: {file}")
-    wishes = {
+    options = {
         "model": model,
         "language": language,
         "diarize": diarize or None,
@@ -67,7 +67,7 @@ def run(
         "task": "translate" if translate else None,
         "prompt": prompt,
     }
-    args = {name: value for name, value in wishes.items() if value is not None}
+    args = {name: value for name, value in options.items() if value is not None}
     target = None if out == STDOUT else Path(out) if out else file.with_suffix(f".{format}")
     if target is not None and target.resolve() == file.resolve():
         raise errors.Invalid("this would write over the file itself: say where to with -o")
@@ -102,14 +102,14 @@ def _transcribe(file: Path, args: dict[str, Any]) -> Transcript:
 
 
 def _memory(settings: Settings, file: Path, args: dict[str, Any]) -> Path:
-    """Where an unfinished transcript is kept; another one for another file or other wishes."""
+    """Where an unfinished transcript is kept; another one for another file or other options."""
     stat = file.stat()
     about = f"{file.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{sorted(args.items())}"
     return settings.data_dir / "transcribe" / hashlib.sha256(about.encode()).hexdigest()[:16]
 
 
 def _heard(file: Path, args: dict[str, Any], memory: Path, registry: Any, task: Task) -> Transcript:
-    from rushes.handlers.transcribe import transcribe
+    from rushes.handlers.transcribe.steps import transcribe
     from rushes.transcripts import passages
     from rushes.worker.context import JobContext
     from rushes.worker.folder import Folder

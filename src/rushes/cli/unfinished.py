@@ -17,7 +17,7 @@ import msgspec
 KEPT_SECONDS = 30 * 86400
 
 
-class Entry(msgspec.Struct, frozen=True):
+class UnfinishedUpload(msgspec.Struct, frozen=True):
     upload_id: str
     at: float
 
@@ -30,10 +30,10 @@ class Unfinished:
 
     @staticmethod
     def key(
-        server: str, path: Path, size_bytes: int, changed_ns: int, wishes: Mapping[str, str]
+        server: str, path: Path, size_bytes: int, changed_ns: int, options: Mapping[str, str]
     ) -> str:
         """The same for the same file, unchanged, sent to the same server for the same purpose."""
-        facts = [server, str(path.resolve()), size_bytes, changed_ns, sorted(wishes.items())]
+        facts = [server, str(path.resolve()), size_bytes, changed_ns, sorted(options.items())]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def find(self, key: str) -> str | None:
@@ -41,20 +41,20 @@ class Unfinished:
         return entry.upload_id if entry else None
 
     def note(self, key: str, upload_id: str) -> None:
-        entry = Entry(upload_id, time.time())
+        entry = UnfinishedUpload(upload_id, time.time())
         self._change(lambda entries: entries.update({key: entry}))
 
     def forget(self, key: str) -> None:
         if key in self._read():
             self._change(lambda entries: entries.pop(key, None))
 
-    def _read(self) -> dict[str, Entry]:
+    def _read(self) -> dict[str, UnfinishedUpload]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Entry])
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, UnfinishedUpload])
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def _change(self, change: Callable[[dict[str, Entry]], object]) -> None:
+    def _change(self, change: Callable[[dict[str, UnfinishedUpload]], object]) -> None:
         with suppress(OSError), self._locked():
             oldest = time.time() - KEPT_SECONDS
             entries = {key: each for key, each in self._read().items() if each.at > oldest}

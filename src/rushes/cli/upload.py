@@ -16,7 +16,7 @@ from rushes.cli import FAILED, client, output
 if TYPE_CHECKING:
     from rushes.cli.api import Api
     from rushes.cli.meter import Meter
-    from rushes.cli.sending import Sender
+    from rushes.cli.sending import Uploader
 
 Paths = Annotated[Path, cyclopts.Parameter(name="PATH", help="Files; folders with --recursive.")]
 Recursive = Annotated[
@@ -33,7 +33,7 @@ SENT, SKIPPED, FAILED_STATUS = "sent", "skipped", "failed"
 
 
 @dataclass(slots=True)
-class Result:
+class UploadResult:
     """What became of one file; `status` is the media's once it was waited for."""
 
     path: str
@@ -64,19 +64,21 @@ def run(
     files = _collect(paths, recursive)
     if title is not None and len(files) > 1:
         raise errors.Invalid(f"--title is for one file, and these are {len(files)}")
-    wishes = {
+    options = {
         "title": title or "",
         "profile": profile or "",
         "transcribe": "false" if no_transcribe else "",
         "language": language or "",
         "diarize": "true" if diarize else "",
     }
-    results: list[Result] = []
+    results: list[UploadResult] = []
     try:
         with client.connect(needs_server=True) as api:
             # Whether it is there and knows us is better learned now than file by file.
             api.get("/session")
-            _send_all(api, files, {name: value for name, value in wishes.items() if value}, results)
+            _send_all(
+                api, files, {name: value for name, value in options.items() if value}, results
+            )
             if wait:
                 _wait_for(api, results)
     finally:
@@ -135,17 +137,17 @@ def _walk(folder: Path) -> Iterator[Path | None]:
 
 
 def _send_all(
-    api: Api, files: Sequence[_File], wishes: dict[str, str], results: list[Result]
+    api: Api, files: Sequence[_File], options: dict[str, str], results: list[UploadResult]
 ) -> None:
     from rushes.cli import meter
-    from rushes.cli.sending import Sender
+    from rushes.cli.sending import Uploader
     from rushes.cli.unfinished import Unfinished
 
-    sender = Sender(api, Unfinished())
+    uploader = Uploader(api, Unfinished())
     try:
         with meter.bytes_sent() as bars:
             for file in files:
-                results.append(_send(sender, file, wishes, bars))
+                results.append(_send(uploader, file, options, bars))
     except KeyboardInterrupt:
         output.note("stopped: the same command goes on where this one was")
         raise
@@ -155,11 +157,11 @@ def _send_all(
         ) from error
 
 
-def _send(sender: Sender, file: _File, wishes: dict[str, str], bars: Meter) -> Result:
-    result = Result(path=str(file.path))
+def _send(uploader: Uploader, file: _File, options: dict[str, str], bars: Meter) -> UploadResult:
+    result = UploadResult(path=str(file.path))
     task = bars.task(file.path.name, _size(file.path))
     try:
-        sent = sender.send(file.path, wishes, task)
+        sent = uploader.send(file.path, options, task)
     except OSError as error:
         result.status, result.error = FAILED_STATUS, error.strerror or str(error)
     except errors.UnsupportedMedia as error:
@@ -182,7 +184,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _wait_for(api: Api, results: Sequence[Result]) -> None:
+def _wait_for(api: Api, results: Sequence[UploadResult]) -> None:
     from rushes.cli import meter
     from rushes.cli.following import Follower
 
@@ -209,7 +211,7 @@ def _last_error(api: Api, media_id: str) -> str | None:
     return f"{failed[0]['kind']}: {failed[0]['error']}" if failed else None
 
 
-def _print(results: Sequence[Result], json: bool) -> None:
+def _print(results: Sequence[UploadResult], json: bool) -> None:
     if json:
         output.print_json([asdict(each) for each in results])
         return
@@ -217,13 +219,13 @@ def _print(results: Sequence[Result], json: bool) -> None:
     output.print_table(("media", "status", "file", ""), rows)
 
 
-def _status(result: Result) -> str:
+def _status(result: UploadResult) -> str:
     if result.transcript_status in (None, "none", result.status):
         return result.status
     return f"{result.status}, transcript {result.transcript_status}"
 
 
-def _remark(result: Result) -> str:
+def _remark(result: UploadResult) -> str:
     if result.duplicate_of is not None and result.error is None:
         return f"the same file is already there as {result.duplicate_of}"
     if result.duplicate_in_trash is not None and result.error is None:

@@ -9,7 +9,9 @@ import sqlalchemy as sa
 from rushes import errors
 from rushes.db.database import Database
 
-HEAD = "0013"
+MIGRATIONS = Path(__file__).parent / "migrations"
+# The number that the name of the newest migration begins with.
+HEAD = max(each.name[:4] for each in (MIGRATIONS / "versions").glob("[0-9][0-9][0-9][0-9]_*.py"))
 # Any constant will do; it keeps two servers that start together from migrating at once.
 ADVISORY_LOCK = 7_402_215
 # Less than those who look after a server wait for its answer.
@@ -48,7 +50,7 @@ def check_quickly(db: Database) -> None:
 
 
 def migrate(db: Database) -> tuple[str | None, str]:
-    """Bring the database to HEAD; answers the revisions before and after."""
+    """Bring the database to HEAD; returns the revisions before and after."""
     before = current(db)
     if before != HEAD:
         if before is not None and before > HEAD:
@@ -62,7 +64,7 @@ def _upgrade(db: Database) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     with db.renamed(), db.engine.begin() as connection:
         if db.dialect.name == "postgresql":
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))

@@ -110,7 +110,7 @@ class _Pull:
 
     directory: Path
     hub_url: str
-    entry: catalog.Entry
+    entry: catalog.CatalogModel
     wanted: str | Path | None
     installed: Callable[[str], bool]
     stopping: threading.Event = field(default_factory=threading.Event)

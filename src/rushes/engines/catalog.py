@@ -14,7 +14,7 @@ import msgspec
 
 from rushes.engines.engine import DEFAULT_MODEL, ModelUnavailable
 
-# As Whisper's tokenizer knows them, with the names that some servers answer instead.
+# As Whisper's tokenizer knows them, with the names that some servers send instead.
 _LANGUAGES = """
 af afrikaans am amharic ar arabic as assamese az azerbaijani ba bashkir be belarusian bg bulgarian
 bn bengali bo tibetan br breton bs bosnian ca catalan cs czech cy welsh da danish de german
@@ -43,7 +43,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class HubFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of a repository of the hub, at a revision that never changes."""
 
     repo: str
@@ -55,7 +55,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hub"
     """`origins` by the name of our file."""
 
     files: Sequence[File]
-    origins: Mapping[str, Origin]
+    origins: Mapping[str, HubFile]
 
     @property
     def title(self) -> str:
@@ -97,7 +97,7 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 Source = Hub | Packages
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogModel(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     purpose: Literal["transcription", "diarization"]
     title: str
@@ -118,12 +118,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 MODELS = {
     each.name: each
     for each in msgspec.json.decode(
-        Path(__file__).with_name("models.json").read_bytes(), type=list[Entry]
+        Path(__file__).with_name("models.json").read_bytes(), type=list[CatalogModel]
     )
 }
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> CatalogModel:
     """By its name or a shorter one; ModelUnavailable for what there is not."""
     full = known(name)
     if full is None:

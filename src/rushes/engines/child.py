@@ -1,4 +1,4 @@
-"""What runs in the process that computes: answers one call after the other until nobody asks.
+"""What runs in the process that computes: runs one call after the other until nobody asks.
 
 Whatever libraries print goes to stderr, which the parent reads.
 """

@@ -39,7 +39,7 @@ class Downloads:
     def of(self, name: str) -> Download | None:
         return self._known.get(name)
 
-    def start(self, entry: catalog.Entry) -> None:
+    def start(self, entry: catalog.CatalogModel) -> None:
         """Harmless when it is there, or on its way."""
         with self._lock:
             if entry.name in self._threads or self._cache.installed(entry.name):
@@ -51,7 +51,7 @@ class Downloads:
             self._threads[entry.name] = thread
             thread.start()
 
-    def remove(self, entry: catalog.Entry) -> bool:
+    def remove(self, entry: catalog.CatalogModel) -> bool:
         """Whether there was anything to remove. WrongState while it is being fetched, whoever does
         it."""
         with self._lock:
@@ -65,7 +65,7 @@ class Downloads:
         for thread in list(self._threads.values()):
             thread.join(LEAVE_SECONDS)
 
-    def _fetch(self, entry: catalog.Entry) -> None:
+    def _fetch(self, entry: catalog.CatalogModel) -> None:
         download = self._known[entry.name]
 
         def tell(done: int, total: int, what: str) -> None:

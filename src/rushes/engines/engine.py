@@ -1,4 +1,4 @@
-"""What an engine is asked and what it answers: our own types, whatever library is behind it."""
+"""What an engine is given and what it returns: our own types, whatever library is behind it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EngineFailed(errors.TransientFailure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class EngineModel:
     """`languages` of () are all it knows of; `size_bytes` is what a download takes."""
 
     name: str
@@ -65,12 +65,12 @@ class Capabilities:
 
     provider: str
     device: str
-    models: Sequence[Model]
+    models: Sequence[EngineModel]
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class EngineWord:
     """Times in seconds of the sound that was given; `word` without the spaces around it."""
 
     start: float
@@ -89,7 +89,7 @@ class Utterance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TranscribeRequest:
     """One window of speech, at most 30 seconds long. A `language` of None is to be detected; a
     `temperature` above 0 makes the engine guess more freely, to get out of a loop."""
 
@@ -102,7 +102,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class TranscribeResult:
     """`words` is empty when the engine knows no times of words; then `utterances` may have some.
     The three after them tell how much the engine trusts itself; None when it does not say.
     `is_cut`: there was no room for all that is said, so the window has to be asked for in parts."""
@@ -110,7 +110,7 @@ class Answer:
     text: str
     language: str | None = None
     language_probability: float | None = None
-    words: Sequence[Word] = ()
+    words: Sequence[EngineWord] = ()
     utterances: Sequence[Utterance] = ()
     no_speech_probability: float | None = None
     average_logprob: float | None = None
@@ -131,7 +131,7 @@ class SpeakerRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class SpeakerTurn:
     """`speaker` counts from 0, in the order in which they are first heard."""
 
     start: float
@@ -158,10 +158,10 @@ class Engine(Protocol):
         In the order of time; a little longer than what is said, without touching each other's."""
         ...
 
-    def transcribe(self, request: Request, watch: Watch) -> Answer: ...
+    def transcribe(self, request: TranscribeRequest, watch: Watch) -> TranscribeResult: ...
 
     def diarize(
         self, request: SpeakerRequest, progress: Callable[[float], None], watch: Watch
-    ) -> Sequence[Turn]: ...
+    ) -> Sequence[SpeakerTurn]: ...
 
     def close(self) -> None: ...

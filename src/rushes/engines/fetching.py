@@ -61,11 +61,11 @@ class HubSource:
             raise SourceFailed("the hub could not be reached a moment ago")
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         with httpx2.Client(timeout=timeout, follow_redirects=True) as client:
-            line = _Line(client, tell, check, total=source.download_bytes)
+            shared = _ModelDownload(client, tell, check, total=source.download_bytes)
             for file in source.files:
                 origin = source.origins[file.name]
                 url = f"{self._url}/{origin.repo}/resolve/{origin.revision}/{origin.path}"
-                self._run(_Download(line, url, file, into))
+                self._run(_Download(shared, url, file, into))
 
     def _run(self, download: _Download) -> None:
         try:
@@ -77,7 +77,7 @@ class HubSource:
 
 
 @dataclass(slots=True)
-class _Line:
+class _ModelDownload:
     """What the downloads of one model share. `done` counts whole files."""
 
     client: httpx2.Client
@@ -91,8 +91,8 @@ class _Line:
 class _Download:
     """One file, in as many pieces as the line breaks."""
 
-    def __init__(self, line: _Line, url: str, file: catalog.File, into: Path) -> None:
-        self._line = line
+    def __init__(self, shared: _ModelDownload, url: str, file: catalog.File, into: Path) -> None:
+        self._shared = shared
         self._url = url
         self._file = file
         self._target = into / file.name
@@ -102,8 +102,8 @@ class _Download:
     def run(self) -> None:
         if not _is(self._target, self._file):
             self._fetch()
-        self._line.done += self._file.size_bytes
-        self._line.tell(self._line.done, self._line.total)
+        self._shared.done += self._file.size_bytes
+        self._shared.tell(self._shared.done, self._shared.total)
 
     def _fetch(self) -> None:
         for _ in range(2):
@@ -122,7 +122,7 @@ class _Download:
                 self._get(have)
             except httpx2.TransportError as error:
                 failures = 1 if _size(self._part) > have else failures + 1
-                never_there = _nobody_there(error) and not self._line.answered
+                never_there = _nobody_there(error) and not self._shared.answered
                 if failures >= TRIES or never_there:
                     raise
                 self._pause(FIRST_WAIT_SECONDS * 2 ** (failures - 1))
@@ -132,8 +132,8 @@ class _Download:
 
     def _get(self, have: int) -> None:
         headers = {"Range": f"bytes={have}-"} if have else {}
-        with self._line.client.stream("GET", self._url, headers=headers) as answer:
-            self._line.answered = True
+        with self._shared.client.stream("GET", self._url, headers=headers) as answer:
+            self._shared.answered = True
             if answer.status_code == 416:
                 self._part.unlink(missing_ok=True)
                 return
@@ -144,16 +144,16 @@ class _Download:
 
     def _copy(self, answer: httpx2.Response, part: IO[bytes]) -> None:
         for chunk in answer.iter_raw():
-            self._line.check()
+            self._shared.check()
             if part.tell() + len(chunk) > self._file.size_bytes:
                 raise SourceFailed(f"the hub gives more than {self._file.name}")
             part.write(chunk)
-            self._line.tell(self._line.done + part.tell(), self._line.total)
+            self._shared.tell(self._shared.done + part.tell(), self._shared.total)
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._line.check()
+            self._shared.check()
             self._waiting.wait(0.1)
 
 
@@ -252,7 +252,7 @@ def _varint(number: int) -> bytes:
 
 
 def from_directory(
-    path: Path, entry: catalog.Entry, into: Path, check: Watch
+    path: Path, entry: catalog.CatalogModel, into: Path, check: Watch
 ) -> Sequence[catalog.File]:
     """The files of the first source that are all there and right."""
     problem = "it is not a directory"

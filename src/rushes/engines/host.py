@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """`request` is a type of `engine`, or sound as bytes for "speech"; `directory` has the model
-    that answers it."""
+    that it runs with."""
 
     what: Literal["transcribe", "diarize", "speech"]
     request: Any

@@ -17,14 +17,14 @@ from rushes.engines.cache import Cache
 from rushes.engines.engine import (
     DEFAULT_MODEL,
     DEFAULT_SPEAKERS,
-    Answer,
     Capabilities,
+    EngineModel,
     EngineUnavailable,
-    Model,
     ModelUnavailable,
-    Request,
     SpeakerRequest,
-    Turn,
+    SpeakerTurn,
+    TranscribeRequest,
+    TranscribeResult,
     Watch,
 )
 from rushes.engines.host import Call, Host
@@ -35,7 +35,7 @@ MISSING = "the speech engine is not installed here: pip install 'rushes[speech]'
 NO_CARD = "RUSHES_ENGINE_DEVICE is cuda, but there is no CUDA device here: set it to auto or cpu"
 
 
-class Local:
+class LocalEngine:
     id = "local"
 
     def __init__(
@@ -87,12 +87,12 @@ class Local:
 
     def speech(self, pcm: bytes, watch: Watch) -> Sequence[tuple[float, float]]:
         self._check()
-        spans: Sequence[tuple[float, float]] = self._host.ask(
+        intervals: Sequence[tuple[float, float]] = self._host.ask(
             self._call("speech", pcm, None), watch
         )
-        return spans
+        return intervals
 
-    def transcribe(self, request: Request, watch: Watch) -> Answer:
+    def transcribe(self, request: TranscribeRequest, watch: Watch) -> TranscribeResult:
         entry = self._ready(request.model, "transcription")
         if request.language is not None and request.language not in entry.languages:
             raise errors.PermanentFailure(
@@ -100,21 +100,21 @@ class Local:
                 code="unsupported_language",
             )
         call = self._call("transcribe", request, self._cache.path(entry.name))
-        answer: Answer = self._host.ask(call, watch)
-        return answer
+        result: TranscribeResult = self._host.ask(call, watch)
+        return result
 
     def diarize(
         self, request: SpeakerRequest, progress: Callable[[float], None], watch: Watch
-    ) -> Sequence[Turn]:
+    ) -> Sequence[SpeakerTurn]:
         entry = self._ready(request.model, "diarization")
         call = self._call("diarize", request, self._cache.path(entry.name))
-        turns: Sequence[Turn] = self._host.ask(call, watch, progress)
+        turns: Sequence[SpeakerTurn] = self._host.ask(call, watch, progress)
         return turns
 
     def close(self) -> None:
         self._host.close()
 
-    def _ready(self, name: str, purpose: str) -> catalog.Entry:
+    def _ready(self, name: str, purpose: str) -> catalog.CatalogModel:
         self._check()
         entry = catalog.find(name)
         if entry.purpose != purpose:
@@ -147,8 +147,8 @@ class Local:
             max_loaded=self._max_loaded,
         )
 
-    def _model(self, entry: catalog.Entry, defaults: Sequence[str | None]) -> Model:
-        return Model(
+    def _model(self, entry: catalog.CatalogModel, defaults: Sequence[str | None]) -> EngineModel:
+        return EngineModel(
             name=entry.name,
             purpose=entry.purpose,
             title=entry.title,

@@ -24,18 +24,18 @@ from rushes.engines import catalog, vad
 from rushes.engines.engine import (
     BYTES_PER_SECOND,
     RATE,
-    Answer,
     Capabilities,
     EngineFailed,
+    EngineModel,
     EngineUnavailable,
-    Model,
+    EngineWord,
     ModelUnavailable,
-    Request,
     SpeakerRequest,
-    Turn,
+    SpeakerTurn,
+    TranscribeRequest,
+    TranscribeResult,
     Utterance,
     Watch,
-    Word,
 )
 from rushes.engines.host import Call, Host
 
@@ -88,10 +88,10 @@ class OpenAI:
         call = Call(
             what="speech", request=pcm, directory=None, device="cpu", threads=1, max_loaded=1
         )
-        spans: Sequence[tuple[float, float]] = self._host.ask(call, watch)
-        return spans
+        intervals: Sequence[tuple[float, float]] = self._host.ask(call, watch)
+        return intervals
 
-    def transcribe(self, request: Request, watch: Watch) -> Answer:
+    def transcribe(self, request: TranscribeRequest, watch: Watch) -> TranscribeResult:
         if not self._url:
             raise EngineUnavailable(NO_URL)
         fields: dict[str, Any] = {
@@ -106,11 +106,11 @@ class OpenAI:
             fields["prompt"] = request.prompt
         noun = "translations" if request.task == "translate" else "transcriptions"
         said = self._post(f"{self._url}/v1/audio/{noun}", fields, _wav(request.sound), watch)
-        return answer_of(said, len(request.sound) / BYTES_PER_SECOND, request)
+        return result_of(said, len(request.sound) / BYTES_PER_SECOND, request)
 
     def diarize(
         self, request: SpeakerRequest, progress: Callable[[float], None], watch: Watch
-    ) -> Sequence[Turn]:
+    ) -> Sequence[SpeakerTurn]:
         raise EngineUnavailable(
             "the engine 'openai' cannot tell speakers apart; use the local engine for speakers"
         )
@@ -188,8 +188,8 @@ class OpenAI:
             reason = "what answers at RUSHES_ENGINE_URL does not list models as OpenAI does"
         return Capabilities(provider=self.id, device="remote", models=models, reason=reason)
 
-    def _model(self, name: str) -> Model:
-        return Model(
+    def _model(self, name: str) -> EngineModel:
+        return EngineModel(
             name=name,
             purpose="transcription",
             title=name,
@@ -229,7 +229,7 @@ def _decoded(answer: httpx2.Response) -> Any:
 
 
 def _is_text(answer: httpx2.Response) -> bool:
-    """Some answer plain text whatever is asked for; the page of a proxy is none, nor is JSON that
+    """Some send plain text whatever is asked for; the page of a proxy is none, nor is JSON that
     breaks off."""
     kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     return kind in ("", "text/plain") and not answer.text.lstrip().startswith(("<", "{"))
@@ -277,7 +277,7 @@ def _wav(pcm: bytes) -> bytes:
     return made.getvalue()
 
 
-def answer_of(said: Any, duration: float, request: Request) -> Answer:
+def result_of(said: Any, duration: float, request: TranscribeRequest) -> TranscribeResult:
     """From what a server said, whichever part of OpenAI's verbose shape it fills."""
     if not isinstance(said, Mapping):
         raise EngineFailed("the speech server's answer is not what it should be")
@@ -287,7 +287,7 @@ def answer_of(said: Any, duration: float, request: Request) -> Answer:
     logprobs = [
         each["avg_logprob"] for each in segments if isinstance(each.get("avg_logprob"), int | float)
     ]
-    return Answer(
+    return TranscribeResult(
         text=str(said.get("text") or "").strip(),
         language=_language(said.get("language")) or request.language,
         words=_words(words, duration),
@@ -298,14 +298,14 @@ def answer_of(said: Any, duration: float, request: Request) -> Answer:
     )
 
 
-def _words(said: Sequence[Mapping[str, Any]], duration: float) -> list[Word]:
+def _words(said: Sequence[Mapping[str, Any]], duration: float) -> list[EngineWord]:
     words = []
     for each in said:
         text = str(each.get("word") or each.get("text") or "").strip()
-        if span := _span(each, duration) if text else None:
+        if times := _times(each, duration) if text else None:
             sure = each.get("probability", each.get("confidence"))
             confidence = float(sure) if isinstance(sure, int | float) else None
-            words.append(Word(start=span[0], end=span[1], word=text, confidence=confidence))
+            words.append(EngineWord(start=times[0], end=times[1], word=text, confidence=confidence))
     return sorted(words, key=lambda word: word.start)
 
 
@@ -313,12 +313,12 @@ def _utterances(said: Sequence[Mapping[str, Any]], duration: float) -> list[Utte
     utterances = []
     for each in said:
         text = str(each.get("text") or "").strip()
-        if span := _span(each, duration) if text else None:
-            utterances.append(Utterance(start=span[0], end=span[1], text=text))
+        if times := _times(each, duration) if text else None:
+            utterances.append(Utterance(start=times[0], end=times[1], text=text))
     return utterances
 
 
-def _span(said: Mapping[str, Any], duration: float) -> tuple[float, float] | None:
+def _times(said: Mapping[str, Any], duration: float) -> tuple[float, float] | None:
     start, end = said.get("start"), said.get("end")
     if not isinstance(start, int | float) or not isinstance(end, int | float):
         return None
@@ -332,7 +332,7 @@ def _largest(said: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _language(said: Any) -> str | None:
-    """Some answer a code, some the English name."""
+    """Some send a code, some the English name."""
     if not isinstance(said, str) or not said.strip():
         return None
     word = said.strip().lower()

@@ -138,9 +138,9 @@ def _entry_points() -> metadata.EntryPoints:
 
 
 def _local(options: Options) -> Engine:
-    from rushes.engines.local import Local
+    from rushes.engines.local import LocalEngine
 
-    return Local(
+    return LocalEngine(
         cache(options),
         device=options.device,
         threads=options.threads,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sherpa_onnx
 
-from rushes.engines.engine import RATE, EngineFailed, SpeakerRequest, Turn
+from rushes.engines.engine import RATE, EngineFailed, SpeakerRequest, SpeakerTurn
 
 # Cosine distances between voices: below it they are one. Measured: 0.70 to 0.80 all find the two
 # speakers of a telephone call, 0.65 finds three and 0.90 one.
@@ -63,11 +63,13 @@ class Speakers:
         self._diarizer = sherpa_onnx.OfflineSpeakerDiarization(self._config)
         self._extractor: Any = None
 
-    def turns(self, request: SpeakerRequest, progress: Callable[[float], None]) -> list[Turn]:
+    def turns(
+        self, request: SpeakerRequest, progress: Callable[[float], None]
+    ) -> list[SpeakerTurn]:
         """In the order of time; speakers are counted as they are first heard."""
         samples = _read(request.path)
         cuts = _cuts(len(samples))
-        pieces: list[list[Turn]] = []
+        pieces: list[list[SpeakerTurn]] = []
         wanted = request.speakers if len(cuts) == 1 else None
         for number, (start, end) in enumerate(cuts):
 
@@ -84,8 +86,8 @@ class Speakers:
         request: SpeakerRequest,
         samples: Any,
         cuts: Sequence[tuple[int, int]],
-        pieces: list[list[Turn]],
-    ) -> list[list[Turn]]:
+        pieces: list[list[SpeakerTurn]],
+    ) -> list[list[SpeakerTurn]]:
         """As many speakers as were asked for, the same number for the same voice in every piece."""
         least, most = request.min_speakers or 1, request.max_speakers
         if request.speakers is not None:
@@ -100,7 +102,7 @@ class Speakers:
 
     def _piece(
         self, samples: Floats, speakers: int, progress: Callable[[float], None]
-    ) -> list[Turn]:
+    ) -> list[SpeakerTurn]:
         if len(samples) < RATE // 2:
             return []
         self._config.clustering = _clustering(speakers)
@@ -113,13 +115,15 @@ class Speakers:
         found = self._diarizer.process(samples, callback=tell).sort_by_start_time()
         duration = len(samples) / RATE
         return [
-            Turn(start=max(each.start, 0.0), end=min(each.end, duration), speaker=each.speaker)
+            SpeakerTurn(
+                start=max(each.start, 0.0), end=min(each.end, duration), speaker=each.speaker
+            )
             for each in found
             if each.start < duration
         ]
 
     def _voices(
-        self, samples: Any, cuts: Sequence[tuple[int, int]], pieces: Sequence[Sequence[Turn]]
+        self, samples: Any, cuts: Sequence[tuple[int, int]], pieces: Sequence[Sequence[SpeakerTurn]]
     ) -> list[_Speaker]:
         found = []
         for number, turns in enumerate(pieces):
@@ -130,7 +134,7 @@ class Speakers:
                 found.append(_Speaker([(number, speaker)], voice, seconds))
         return found
 
-    def _voice(self, samples: Any, offset: int, turns: Sequence[Turn]) -> Floats:
+    def _voice(self, samples: Any, offset: int, turns: Sequence[SpeakerTurn]) -> Floats:
         """The mean of the longest turns, of length 1."""
         voices, heard = [np.zeros(self._voice_size(), np.float32)], 0.0
         for turn in sorted(turns, key=lambda each: each.start - each.end):
@@ -210,37 +214,41 @@ def _merged(one: _Speaker, other: _Speaker) -> _Speaker:
     return _Speaker(one.members + other.members, voice, one.seconds + other.seconds)
 
 
-def _relabeled(pieces: Sequence[Sequence[Turn]], speakers: Sequence[_Speaker]) -> list[list[Turn]]:
+def _relabeled(
+    pieces: Sequence[Sequence[SpeakerTurn]], speakers: Sequence[_Speaker]
+) -> list[list[SpeakerTurn]]:
     numbers = {member: number for number, each in enumerate(speakers) for member in each.members}
     return [
         [
-            Turn(start=turn.start, end=turn.end, speaker=numbers[piece, turn.speaker])
+            SpeakerTurn(start=turn.start, end=turn.end, speaker=numbers[piece, turn.speaker])
             for turn in turns
         ]
         for piece, turns in enumerate(pieces)
     ]
 
 
-def _joined(pieces: Sequence[Sequence[Turn]], offsets: Sequence[float]) -> list[Turn]:
+def _joined(pieces: Sequence[Sequence[SpeakerTurn]], offsets: Sequence[float]) -> list[SpeakerTurn]:
     """On one clock; a turn that a cut went through, or two of one speaker without a pause between
     them, are one again."""
     last: dict[int, int] = {}
-    turns: list[Turn] = []
+    turns: list[SpeakerTurn] = []
     for offset, piece in zip(offsets, pieces, strict=True):
         for each in piece:
             start, end = offset + each.start, offset + each.end
             at = last.get(each.speaker)
             if at is not None and start - turns[at].end < MIN_PAUSE_SECONDS:
                 end = max(turns[at].end, end)
-                turns[at] = Turn(start=turns[at].start, end=end, speaker=each.speaker)
+                turns[at] = SpeakerTurn(start=turns[at].start, end=end, speaker=each.speaker)
             else:
                 last[each.speaker] = len(turns)
-                turns.append(Turn(start=start, end=end, speaker=each.speaker))
+                turns.append(SpeakerTurn(start=start, end=end, speaker=each.speaker))
     return sorted(turns, key=lambda turn: (turn.start, turn.end))
 
 
-def _renumbered(turns: Sequence[Turn]) -> list[Turn]:
+def _renumbered(turns: Sequence[SpeakerTurn]) -> list[SpeakerTurn]:
     numbers: dict[int, int] = {}
     for turn in turns:
         numbers.setdefault(turn.speaker, len(numbers))
-    return [Turn(start=turn.start, end=turn.end, speaker=numbers[turn.speaker]) for turn in turns]
+    return [
+        SpeakerTurn(start=turn.start, end=turn.end, speaker=numbers[turn.speaker]) for turn in turns
+    ]

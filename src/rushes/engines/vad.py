@@ -27,7 +27,7 @@ MIN_SPEECH_SECONDS = 0.1
 MIN_SILENCE_SECONDS = 0.4
 PAD_SECONDS = 0.2
 
-Spans = Sequence[tuple[float, float]]
+Intervals = Sequence[tuple[float, float]]
 
 
 def network() -> Path | None:
@@ -37,7 +37,7 @@ def network() -> Path | None:
     return next(Path(found.submodule_search_locations[0]).glob("assets/silero_vad*.onnx"), None)
 
 
-def speech(pcm: bytes) -> Spans:
+def speech(pcm: bytes) -> Intervals:
     """Start and end in seconds of the sound that was given, which is best no longer than ten
     minutes."""
     import numpy as np
@@ -45,7 +45,7 @@ def speech(pcm: bytes) -> Spans:
     samples = np.frombuffer(pcm, "<i2").astype(np.float32) / np.float32(32768)
     if not len(samples):
         return []
-    return spans(_probabilities(samples).tolist(), len(samples) / RATE)
+    return intervals(_probabilities(samples).tolist(), len(samples) / RATE)
 
 
 def _probabilities(samples: np.ndarray[Any, np.dtype[np.float32]]) -> Any:
@@ -80,7 +80,7 @@ def _session() -> Any:
     )
 
 
-def spans(probabilities: Sequence[float], duration: float) -> Spans:
+def intervals(probabilities: Sequence[float], duration: float) -> Intervals:
     """From the first frame that surely is speech to the last before a pause; padded, but never
     into each other."""
     step = FRAME / RATE
@@ -120,7 +120,7 @@ DIGITAL_SILENCE = 1
 LONGEST_SECONDS, SHORTEST_SECONDS = 20.0, 5.0
 
 
-def not_silent(pcm: bytes) -> Spans:
+def not_silent(pcm: bytes) -> Intervals:
     """Without a network: all but digital silence, in pieces that end where it is quiet."""
     samples = array("h", pcm[: len(pcm) // 2 * 2])
     peaks = [

@@ -16,7 +16,13 @@ from faster_whisper import transcribe as library
 from faster_whisper.audio import pad_or_trim
 from faster_whisper.tokenizer import Tokenizer
 
-from rushes.engines.engine import RATE, Answer, EngineUnavailable, Request, Word
+from rushes.engines.engine import (
+    RATE,
+    EngineUnavailable,
+    EngineWord,
+    TranscribeRequest,
+    TranscribeResult,
+)
 
 BEAM = 5
 # Of those that are drawn above a temperature of 0.
@@ -39,10 +45,10 @@ class Whisper:
     ) -> None:
         self._model = _load(directory, device, threads)
 
-    def transcribe(self, request: Request) -> Answer:
+    def transcribe(self, request: TranscribeRequest) -> TranscribeResult:
         samples = np.frombuffer(request.sound, "<i2").astype(np.float32) / 32768
         if len(samples) < SHORTEST_SAMPLES:
-            return Answer(text="", language=request.language)
+            return TranscribeResult(text="", language=request.language)
         features = self._model.feature_extractor(samples)
         encoded = self._model.encode(pad_or_trim(features))
         language, probability = self._language(encoded, request.language)
@@ -56,7 +62,7 @@ class Whisper:
         result, room = self._decode(encoded, tokenizer, request, duration)
         tokens = [each for each in result.sequences_ids[0] if each < tokenizer.eot]
         text = tokenizer.decode(tokens).strip()
-        return Answer(
+        return TranscribeResult(
             text=text,
             language=language,
             language_probability=probability,
@@ -76,7 +82,7 @@ class Whisper:
         return token.strip("<|>"), float(probability)
 
     def _decode(
-        self, encoded: Any, tokenizer: Tokenizer, request: Request, duration: float
+        self, encoded: Any, tokenizer: Tokenizer, request: TranscribeRequest, duration: float
     ) -> tuple[Any, int]:
         """With how many tokens there was room for: a text that needs them all is not whole."""
         before = tokenizer.encode(f" {request.prompt.strip()}") if request.prompt else []
@@ -106,14 +112,14 @@ class Whisper:
 
     def _words(
         self, encoded: Any, tokenizer: Tokenizer, tokens: list[int], duration: float
-    ) -> list[Word]:
+    ) -> list[EngineWord]:
         """By the attention of the decoder; the library mends words that last too long."""
         piece: dict[str, Any] = {"tokens": tokens, "start": 0.0, "end": duration, "seek": 0}
         frames = min(self._model.feature_extractor.nb_max_frames, int(np.ceil(duration * 100)))
         self._model.add_word_timestamps(
             [[piece]], tokenizer, encoded, frames, PREPENDED, APPENDED, 0.0
         )
-        words: list[Word] = []
+        words: list[EngineWord] = []
         at = 0.0
         for each in piece["words"]:
             text = each["word"].strip()
@@ -121,7 +127,9 @@ class Whisper:
             end = min(max(float(each["end"]), start), duration)
             if text:
                 words.append(
-                    Word(start=start, end=end, word=text, confidence=float(each["probability"]))
+                    EngineWord(
+                        start=start, end=end, word=text, confidence=float(each["probability"])
+                    )
                 )
                 at = start
         return words

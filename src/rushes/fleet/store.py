@@ -7,7 +7,7 @@ from typing import Any
 
 from rushes import errors, events
 from rushes.db.database import Tx
-from rushes.fleet.worker import AdminState, Worker, encode_limited
+from rushes.fleet.worker import AdminState, FleetWorker, encode_limited
 
 HOLDS = """(SELECT count(*) FROM jobs
     WHERE state = 'processing' AND claimed_by = workers.id) AS holds"""
@@ -53,7 +53,7 @@ def hello(
 
 
 def seen(tx: Tx, id: str) -> AdminState:
-    """Note a sign of life; answers what the admin has said."""
+    """Note a sign of life; returns what the admin has said."""
     row = tx.one("UPDATE workers SET last_seen_at = {now} WHERE id = :id RETURNING state", id=id)
     if row is None:
         raise errors.NotFound(f"no worker {id}")
@@ -85,11 +85,11 @@ def set_state(tx: Tx, id: str, state: AdminState) -> None:
     events.append(tx, f"worker.{state}", worker_id=id)
 
 
-def get(tx: Tx, id: str) -> Worker | None:
+def get(tx: Tx, id: str) -> FleetWorker | None:
     row = tx.one(f"SELECT workers.*, {HOLDS} FROM workers WHERE id = :id", id=id)
-    return Worker.from_row(row) if row else None
+    return FleetWorker.from_row(row) if row else None
 
 
-def all_workers(tx: Tx) -> list[Worker]:
+def all_workers(tx: Tx) -> list[FleetWorker]:
     rows = tx.all(f"SELECT workers.*, {HOLDS} FROM workers ORDER BY registered_at, id")
-    return [Worker.from_row(row) for row in rows]
+    return [FleetWorker.from_row(row) for row in rows]

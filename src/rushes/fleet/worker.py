@@ -20,7 +20,7 @@ class AdminState(StrEnum):
     DISABLED = "disabled"
 
 
-class Status(StrEnum):
+class WorkerStatus(StrEnum):
     ACTIVE = "active"
     IDLE = "idle"
     BUSY = "busy"
@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
+class FleetWorker:
     id: str
     name: str
     state: AdminState
@@ -43,22 +43,22 @@ class Worker:
     holds: int
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Worker:
+    def from_row(cls, row: Mapping[str, Any]) -> FleetWorker:
         values = {name: row[name] for name in cls.__dataclass_fields__}
         for name in ("kinds", "capabilities", "metadata"):
             values[name] = msgspec.json.decode(values[name])
         values["state"] = AdminState(values["state"])
         return cls(**values)
 
-    def status(self, now: int, offline_after_ms: int) -> Status:
+    def status(self, now: int, offline_after_ms: int) -> WorkerStatus:
         if self.state is AdminState.DISABLED:
-            return Status.DISABLED
+            return WorkerStatus.DISABLED
         heard_at = self.registered_at if self.last_seen_at is None else self.last_seen_at
         if now - heard_at > offline_after_ms or (self.lost_at or 0) > heard_at:
-            return Status.OFFLINE
+            return WorkerStatus.OFFLINE
         if self.last_seen_at is None:
-            return Status.ACTIVE
-        return Status.BUSY if self.holds else Status.IDLE
+            return WorkerStatus.ACTIVE
+        return WorkerStatus.BUSY if self.holds else WorkerStatus.IDLE
 
     @property
     def unable(self) -> Collection[str]:

@@ -8,7 +8,7 @@ says by a list `KINDS` what these kinds are.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from importlib import metadata
 from typing import Any
@@ -26,19 +26,19 @@ STALL_SECONDS = 900.0
 
 def _transcode(job: JobContext, *, keep: bool = True) -> Any:
     # Here: whoever only lists kinds need not wait for it.
-    from rushes.handlers import transcode
+    from rushes.handlers.transcode import steps as transcode
 
     return transcode.transcode(job, keep=keep)
 
 
 def _span(job: JobContext) -> Any:
-    from rushes.handlers import transcode
+    from rushes.handlers.transcode import steps as transcode
 
     return transcode.span(job)
 
 
 def _transcribe(job: JobContext, engines: Registry | None = None) -> Any:
-    from rushes.handlers import transcribe
+    from rushes.handlers.transcribe import steps as transcribe
 
     if engines is None:
         raise EngineUnavailable("this worker has no speech engine")
@@ -54,11 +54,22 @@ BUILT_IN: dict[str, Handler] = {
     "span": Handler(_span, STALL_SECONDS),
     "transcribe": _SPEECH,
 }
+
+
+def check(table: Mapping[str, Handler]) -> None:
+    """Raises when a kind of Rushes' own that workers run has no handler here, or the reverse."""
+    known = {each.name for each in kinds.TABLE.values() if each.remote}
+    if idle := known - table.keys():
+        raise errors.BadSetting(f"there is no handler for the kind {min(idle)!r}")
+    if unknown := table.keys() - known:
+        raise errors.BadSetting(f"there is a handler, but no kind {min(unknown)!r}")
+
+
+check(BUILT_IN)
+
 # Those that make a version, when they are not to go on with what was finished before.
 ANEW = Handler(partial(_transcode, keep=False), STALL_SECONDS)
 ANEW_KINDS = {kind for kind, handler in BUILT_IN.items() if handler is _VERSION}
-
-Run = Callable[[JobContext], Any]
 
 
 def table(

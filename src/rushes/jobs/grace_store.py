@@ -6,7 +6,7 @@ from rushes.db.database import Tx
 
 
 def beat(tx: Tx, *, lease_ms: int) -> bool:
-    """Note that the sweep runs; answers whether leases may be judged now.
+    """Note that the sweep runs; returns whether leases may be judged now.
 
     Nobody could renew a lease while no server ran, and a clock that jumped makes all of them look
     over. Both show as a gap since the last beat; then everybody gets one lease to renew in.

@@ -1,6 +1,6 @@
 """What must hold in every database at every moment, as SQL that returns nothing.
 
-Shared by `rushes doctor` and the tests. Each statement answers the rows that break it.
+Shared by `rushes doctor` and the tests. Each statement returns the rows that break it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushes.db.database import Tx
+from rushes.events import ENDED, UNCOUNTED
 from rushes.jobs.lifecycle import MAX_CLAIMS
 
 SHOWN = 20
@@ -184,6 +185,19 @@ INVARIANTS: dict[str, tuple[str, str]] = {
         WHERE jobs.divided_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM jobs AS other
             WHERE other.parent_id = jobs.id AND other.division = jobs.claim_epoch
             AND NOT coalesce({ENDED_LONG_AGO}, false))""",
+    ),
+    "I28": (
+        "the counts of ended jobs, and those that are yet to be counted, are all ended jobs",
+        f"""
+        SELECT kind, user_id, state, sum(number) AS off FROM (
+            SELECT kind, user_id, state, count AS number FROM job_counts
+            UNION ALL
+            SELECT jobs.kind, jobs.user_id, jobs.state, 1 FROM events
+            JOIN jobs ON jobs.id = events.job_id
+            WHERE ({" OR ".join(UNCOUNTED)}) AND events.state IN ({ENDED})
+            UNION ALL
+            SELECT kind, user_id, state, -1 FROM jobs WHERE state IN ({ENDED})) AS counted
+        GROUP BY kind, user_id, state HAVING sum(number) <> 0""",
     ),
     "I30": (
         "no worker holds a job that it may not or cannot do",

@@ -1,6 +1,6 @@
 """What a failure, a loss, a release, a division or a cancel means for a job. No clock, no SQL.
 
-Each function takes the facts of the guarded row and answers a `Next`, which `store.settle` writes
+Each function takes the facts of the guarded row and returns a `Next`, which `store.settle` writes
 under the same guard; `after_parts` says what the ends of its parts mean for a divided job.
 """
 
@@ -22,18 +22,6 @@ PARTS_DONE = 0.95
 BACKOFF_FLOOR_MS = 1_000
 BACKOFF_BASE_MS = 10_000
 BACKOFF_CAP_MS = 3_600_000
-
-# What may happen to a job in each state; everything else changes nothing and says why.
-EVENTS: dict[State, frozenset[str]] = {
-    State.BLOCKED: frozenset({"cancel", "unblock", "gather"}),
-    State.QUEUED: frozenset({"claim", "cancel"}),
-    State.PROCESSING: frozenset(
-        {"heartbeat", "progress", "complete", "fail", "release", "divide", "cancel", "sweep"}
-    ),
-    State.COMPLETED: frozenset({"retry"}),
-    State.FAILED: frozenset({"retry"}),
-    State.CANCELED: frozenset({"retry"}),
-}
 
 Uniform = Callable[[float, float], float]
 

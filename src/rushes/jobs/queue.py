@@ -12,11 +12,11 @@ from typing import Any
 from rushes import errors, ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
-from rushes.jobs import lifecycle, part_store, passage_store, policy, store
-from rushes.jobs.family import Family
+from rushes.jobs import lifecycle, passage_store, policy, relation_store, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
+from rushes.jobs.relation_store import Relations
 from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
-from rushes.wakeup import Local, Wakeup
+from rushes.wakeup import InProcessWakeup, Wakeup
 
 ERROR_LIMIT = 2_000
 WORD_LIMIT = 100
@@ -26,7 +26,7 @@ LOOK_AFTER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class QueueTerms:
     """On what terms jobs are held; from the settings."""
 
     lease_ms: int = 60_000
@@ -65,15 +65,15 @@ class Enqueued:
 class Queue:
     def __init__(
         self,
-        terms: Terms | None = None,
+        terms: QueueTerms | None = None,
         *,
         bell: Wakeup | None = None,
         kinds: Callable[[], Iterable[str] | None] = lambda: None,
     ) -> None:
         """`bell` wakes waiting workers after a commit; `kinds` tells the kinds that are known."""
-        self.terms = terms or Terms()
-        self._bell = bell or Local()
-        self._family = Family(self._bell)
+        self.terms = terms or QueueTerms()
+        self._bell = bell or InProcessWakeup()
+        self._relations = Relations(self._bell)
         # Called with the divided jobs whose parts have got on, in the transaction that says so.
         self.on_parts: Callable[[Tx, Collection[str]], None] = lambda tx, wholes: None
         self._last: dict[str, tuple[policy.Strand, int]] = {}
@@ -85,7 +85,7 @@ class Queue:
         return self.enqueue_many(tx, [new])[0]
 
     def enqueue_many(self, tx: Tx, news: Sequence[NewJob]) -> list[Enqueued]:
-        """One answer per request, in order. A live job with the same key is answered instead."""
+        """Returns one per new job, in order; a live job with the same key is returned instead."""
         rows = [self._row(new) for new in news]
         self._check_references(tx, news, rows)
         notify = self._bell.is_quiet()
@@ -121,7 +121,7 @@ class Queue:
         key = dedupe_key or again.dedupe_key
         new = self.enqueue(tx, replace(again, dedupe_key=key, parent_id=parent_id))
         if new.created:
-            part_store.copy_checkpoint(tx, old.id, new.id)
+            relation_store.copy_checkpoint(tx, old.id, new.id)
             if jobs.encode(dict(again.args)) == jobs.encode(old.args):
                 passage_store.copy(tx, old.id, new.id)
         return new
@@ -161,7 +161,7 @@ class Queue:
         return self._lose(tx, rows, expired=False)
 
     def heartbeat(self, tx: Tx, claims: Sequence[Claim]) -> dict[str, Beat]:
-        """One answer per claim id."""
+        """Returns one `Beat` per claim id."""
         rows = store.renew_if_held(tx, claims, self.terms.lease_ms)
         held = {row["claim_id"]: Beat(True, row["cancel_requested_at"] is not None) for row in rows}
         return {claim.claim_id: held.get(claim.claim_id, Beat(False)) for claim in claims}
@@ -193,7 +193,7 @@ class Queue:
         return self._why_not_held(tx, claim, complete=True)
 
     def complete_many(self, tx: Tx, results: Sequence[tuple[Claim, Any]]) -> set[str]:
-        """Complete what is still held; answers those ids. The rest is to be asked one by one."""
+        """Complete what is still held; returns those ids. The rest is to be asked one by one."""
         rows = [
             {
                 "id": claim.job_id,
@@ -203,10 +203,10 @@ class Queue:
             for claim, result in results
         ]
         completed = store.complete_if_held(tx, rows)
-        self._family.unblock(tx, [row["id"] for row in completed if row["awaited"]])
+        self._relations.unblock(tx, [row["id"] for row in completed if row["awaited"]])
         if wholes := _wholes(completed):
             self.on_parts(tx, wholes)
-            self._family.gather(tx, wholes)
+            self._relations.join_parts(tx, wholes)
         return {row["id"] for row in completed}
 
     def fail(
@@ -256,16 +256,16 @@ class Queue:
     def cancel_many(self, tx: Tx, job_ids: Iterable[str]) -> dict[str, State]:
         """Parts go with the job they belong to, and it goes with any of them."""
         changed = store.cancel(tx, job_ids)
-        self._family.end(tx, [row["id"] for row in changed if row["state"] == State.CANCELED])
-        self._family.gather(tx, _wholes(changed))
+        self._relations.end(tx, [row["id"] for row in changed if row["state"] == State.CANCELED])
+        self._relations.join_parts(tx, _wholes(changed))
         return {row["id"]: State(row["state"]) for row in changed}
 
     def sweep(self, tx: Tx) -> dict[str, State]:
-        """End one page of attempts whose lease or deadline is over; answers where the jobs went."""
+        """End one page of attempts whose lease or deadline is over; returns where the jobs went."""
         rows = store.lock_expired(tx, SWEEP_PAGE, lease_ms=self.terms.lease_ms)
         return self._lose(tx, rows, expired=True)
 
-    def bury(self, tx: Tx, workers: str) -> dict[str, State]:
+    def fail_lost_of(self, tx: Tx, workers: str) -> dict[str, State]:
         """The same for those of workers that are known to be dead, by what their ids begin with."""
         return self._lose(tx, store.lock_held_by(tx, workers, SWEEP_PAGE), expired=False)
 
@@ -288,14 +288,14 @@ class Queue:
         tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
         ended = {id for id, state in went.items() if state in jobs.TERMINAL}
-        self._family.unblock(tx, list(ended))
-        self._family.gather(tx, _wholes([row for row in rows if row["id"] in ended]))
+        self._relations.unblock(tx, list(ended))
+        self._relations.join_parts(tx, _wholes([row for row in rows if row["id"] in ended]))
         return went
 
     def heal(self, tx: Tx) -> int:
         """Free jobs that wait for what has ended: an enqueue may race its parent's end, and a
         server may die between the end of the last part and that of its whole."""
-        return self._family.heal(tx)
+        return self._relations.heal(tx)
 
     # Inside
 
@@ -490,7 +490,7 @@ class Queue:
         decide: Callable[[lifecycle.Facts], lifecycle.Next],
         message: str,
     ) -> State:
-        part_store.lock_whole(tx, claim.job_id)
+        relation_store.lock_whole(tx, claim.job_id)
         row = store.lock_if_held(tx, claim)
         if row is None:
             return self._why_not_held(tx, claim)
@@ -516,12 +516,12 @@ class Queue:
         if next.state is State.QUEUED:
             tx.wake_after_commit(self._bell.ring)
         elif next.state in jobs.TERMINAL:
-            self._family.unblock(tx, [row["id"]])
-            self._family.gather(tx, _wholes([row]))
+            self._relations.unblock(tx, [row["id"]])
+            self._relations.join_parts(tx, _wholes([row]))
         return next.state
 
     def _why_not_held(self, tx: Tx, claim: Claim, *, complete: bool = False) -> State:
-        """Repeating a report is harmless: the answer is the one the claim was given before."""
+        """Repeating a report is harmless: it returns what the claim was given before."""
         closed = store.closed_attempt(tx, claim)
         ends = ("failed", "deferred", "released", "divided", "canceled")
         said = ("succeeded",) if complete else ends

@@ -9,8 +9,8 @@ from typing import Any
 
 from rushes import events
 from rushes.db.database import Tx
-from rushes.folding import folded, pattern
 from rushes.jobs.job import Job, encode
+from rushes.text_match import folded, pattern
 
 COLUMNS = {
     "state": "state",
@@ -24,12 +24,13 @@ COLUMNS = {
 _PART = "LIKE lower(CAST(:part AS text)) ESCAPE '!'"
 MENTIONS = f"""(id {_PART} OR lower(last_error) {_PART} OR lower(processed_by_worker_name) {_PART}
     OR media_id IN (SELECT id FROM media WHERE title_folded LIKE :title_part ESCAPE '!'))"""
+LIVE = ("blocked", "queued", "processing")
 # When a job ended, in whichever way; there is an index on just these words.
 ENDED_AT = "coalesce(completed_at, failed_at, canceled_at)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class JobFilter:
     """Which jobs; what is None does not matter."""
 
     state: str | None = None
@@ -65,7 +66,7 @@ RUNNING = "(state = 'processing' OR (state = 'blocked' AND divided_at IS NOT NUL
 
 def list_jobs(
     tx: Tx,
-    filter: Filter | None = None,
+    filter: JobFilter | None = None,
     *,
     before: str | None = None,
     limit: int = 50,
@@ -73,7 +74,7 @@ def list_jobs(
 ) -> list[Job]:
     """Newest first; `before` is the last id of the page before (ids sort by time). `running`:
     only those, or only the others."""
-    where, given = (filter or Filter()).guards()
+    where, given = (filter or JobFilter()).guards()
     if running is not None:
         where += f" AND {RUNNING}" if running else f" AND NOT {RUNNING}"
     if before is not None:
@@ -98,7 +99,7 @@ def titles(tx: Tx, items: Iterable[Job]) -> dict[str, str]:
     return {row["id"]: row["title"] for row in rows}
 
 
-def matching(tx: Tx, filter: Filter, states: Iterable[str], limit: int) -> list[str]:
+def matching(tx: Tx, filter: JobFilter, states: Iterable[str], limit: int) -> list[str]:
     """The ids of the jobs in one of these states that the filter finds, oldest first."""
     where, given = filter.guards()
     rows = tx.all(
@@ -122,7 +123,7 @@ def live_jobs_of(tx: Tx, media_ids: Sequence[str]) -> list[Job]:
 
 def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[str, Any]]:
     """Failed jobs by what they failed of, most frequent first; of one user, or of all (None)."""
-    where, given = Filter(user_id=user_id).guards()
+    where, given = JobFilter(user_id=user_id).guards()
     return tx.all(
         f"""
         SELECT kind, error_code, count(*) AS count, max(failed_at) AS last_failed_at,
@@ -147,32 +148,56 @@ def _execution_id(claim_id: str) -> str:
 
 def stats(tx: Tx, user_id: str | None = None) -> list[dict[str, Any]]:
     """How many jobs each user (or this one) has of each kind in each state, and how long they
-    waited and ran. For one user it reads their jobs alone; for all it reads every job there is."""
-    where, given = Filter(user_id=user_id).guards()
+    waited and ran. For one user it reads their jobs, for all those that live."""
+    if user_id is None:
+        return tx.all(
+            f"""
+            SELECT kind, user_id, state, {_SUMS} FROM ({_COUNTED}) AS counted
+            GROUP BY kind, user_id, state ORDER BY kind, user_id, state"""
+        )
     return tx.all(
-        f"""
+        """
         SELECT kind, user_id, state, count(*) AS count, min(queued_at) AS oldest_queued_at,
-            avg(started_at - queued_at) AS wait_ms,
-            avg(completed_at - started_at) AS run_ms
-        FROM jobs WHERE {where}
+            avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
+        FROM jobs WHERE user_id = :user_id
         GROUP BY kind, user_id, state ORDER BY kind, user_id, state""",
-        **given,
+        user_id=user_id,
     )
 
 
 def totals(tx: Tx) -> list[dict[str, Any]]:
     """As `stats`, for all users together."""
     return tx.all(
-        """
-        SELECT kind, state, count(*) AS count, min(queued_at) AS oldest_queued_at,
-            avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
-        FROM jobs GROUP BY kind, state ORDER BY kind, state"""
+        f"""
+        SELECT kind, state, {_SUMS} FROM ({_COUNTED}) AS counted
+        GROUP BY kind, state ORDER BY kind, state"""
     )
 
 
-def ended(tx: Tx, filter: Filter, *, since: int, width: int) -> list[dict[str, Any]]:
-    """How jobs ended in each span of `width` milliseconds that there was one in: `number` counts
-    the spans from `since`."""
+_SUMS = """CAST(sum(count) AS bigint) AS count, min(oldest) AS oldest_queued_at,
+    sum(wait_ms) / nullif(sum(waited), 0) AS wait_ms,
+    sum(run_ms) / nullif(sum(ran), 0) AS run_ms"""
+_BY_STATE = f"""SELECT kind, user_id, state, count(*), {events.JOB_TIMES},
+    min(CASE state WHEN 'queued' THEN queued_at END) FROM"""
+# One by one, because each has an index of its own.
+_LIVE = [f"{_BY_STATE} jobs WHERE state = '{each}'" for each in LIVE]
+_UNCOUNTED = [
+    f"""{_BY_STATE} (SELECT jobs.* FROM events JOIN jobs ON jobs.id = events.job_id
+        WHERE events.{each} AND events.state IN ({events.ENDED})) AS uncounted"""
+    for each in events.UNCOUNTED
+]
+# All jobs: those that have ended were counted before, but for the last ones.
+_COUNTED = """
+    SELECT kind, user_id, state, count, waited, wait_ms, ran, run_ms,
+        CAST(NULL AS bigint) AS oldest FROM job_counts
+    UNION ALL """ + " UNION ALL ".join(
+    f"{each} GROUP BY kind, user_id, state" for each in (*_UNCOUNTED, *_LIVE)
+)
+
+
+def ended(tx: Tx, filter: JobFilter, *, since: int, width: int) -> list[dict[str, Any]]:
+    """How jobs ended in each bucket of `width` milliseconds that there was one in: `number` counts
+    the buckets from `since`."""
     where, given = filter.guards()
     return tx.all(
         f"""

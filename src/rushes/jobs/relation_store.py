@@ -1,4 +1,6 @@
-"""The SQL of divided jobs: a *whole* waits, its *parts* run, and the last of them frees it.
+"""What the end of a job means for others: for those that wait for it, for its whole, its parts.
+
+A divided job, the *whole*, waits while its *parts* run, and the last of them frees it.
 
 Parts name the epoch of the claim that divided their whole, so those of an earlier division of the
 same job are told apart from those it waits for.
@@ -11,11 +13,70 @@ from typing import Any
 
 from rushes import events
 from rushes.db.database import Tx
-from rushes.jobs.job import State
+from rushes.jobs import lifecycle, store
+from rushes.jobs.job import TERMINAL, State
 from rushes.jobs.lifecycle import PARTS_DONE
+from rushes.wakeup import Wakeup
 
 OF_DIVISION = "part.parent_id = jobs.id AND part.division = jobs.claim_epoch"
 PART_IS_LIVE = "part.division IS NOT NULL AND part.state IN ('blocked','queued','processing')"
+
+
+class Relations:
+    def __init__(self, bell: Wakeup) -> None:
+        self._bell = bell
+
+    def heal(self, tx: Tx) -> int:
+        """Move on whatever waits for something that has ended; returns how many jobs."""
+        return self.unblock(tx, None) + self.join_parts(tx, None) + self.cancel_parts(tx, None)
+
+    def unblock(self, tx: Tx, parents: Sequence[str] | None) -> int:
+        """Children first, then what waits for those that were canceled, and so on."""
+        freed = 0
+        while parents is None or parents:
+            changed = store.unblock(tx, parents)
+            if State.QUEUED in changed.values():
+                tx.wake_after_commit(self._bell.ring)
+            freed += len(changed)
+            parents = [id for id, state in changed.items() if state is State.CANCELED]
+        return freed
+
+    def join_parts(self, tx: Tx, wholes: Iterable[str] | None) -> int:
+        """Move divided jobs on whose parts have ended: of `wholes`, or of all there are."""
+        asked = None if wholes is None else sorted(wholes)
+        divided = lock_divided(tx, asked) if asked != [] else []
+        states = states_of_parts(tx, divided) if divided else {}
+        decisions = [
+            {"id": id, "state": state, **_reason(parts, state)}
+            for id, parts in states.items()
+            if (state := lifecycle.after_parts(parts)) is not None
+        ]
+        moved = join_parts(tx, decisions) if decisions else {}
+        if State.QUEUED in moved.values():
+            tx.wake_after_commit(self._bell.ring)
+        self.end(tx, [id for id, state in moved.items() if state in TERMINAL])
+        return len(moved)
+
+    def end(self, tx: Tx, ended: Sequence[str]) -> None:
+        """What waits for jobs that did not complete, and what was to be a part of them, goes."""
+        if ended:
+            self.unblock(tx, ended)
+            self.cancel_parts(tx, ended)
+
+    def cancel_parts(self, tx: Tx, wholes: Sequence[str] | None) -> int:
+        parts = live_parts(tx, wholes)
+        canceled = store.cancel(tx, parts) if parts else []
+        self.unblock(tx, [row["id"] for row in canceled if row["state"] == State.CANCELED])
+        return len(canceled)
+
+
+def _reason(parts: dict[State, dict[str, Any]], state: State) -> dict[str, Any]:
+    """A whole fails of what its part has failed of."""
+    if state is State.FAILED:
+        return {name: parts[state].get(name) for name in ("error_code", "last_error")}
+    if state is State.CANCELED:
+        return {"error_code": "part_canceled"}
+    return {}
 
 
 def lock_whole(tx: Tx, part_id: str) -> None:
@@ -69,8 +130,8 @@ def states_of_parts(tx: Tx, ids: Iterable[str]) -> dict[str, dict[State, dict[st
     return states
 
 
-def gather(tx: Tx, decisions: Sequence[dict[str, Any]]) -> dict[str, State]:
-    """Free or end jobs that wait for parts; answers those it changed."""
+def join_parts(tx: Tx, decisions: Sequence[dict[str, Any]]) -> dict[str, State]:
+    """Free or end jobs that wait for parts; returns those it changed."""
     rows = tx.change(
         """
         WITH given AS ({given:id text, state text, error_code text, last_error text})

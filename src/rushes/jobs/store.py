@@ -70,7 +70,7 @@ ASSIGNMENT = """id, kind, media_id, user_id, args, claim_id, claim_epoch, attemp
 
 
 def insert(tx: Tx, rows: Sequence[dict[str, Any]], *, notify: bool = False) -> set[str]:
-    """Insert jobs; answers the ids that were new. The others have a live twin. `notify`: also
+    """Insert jobs; returns the ids that were new. The others have a live twin. `notify`: also
     tell waiting workers, which PostgreSQL does with the commit."""
     changed = tx.change(
         """
@@ -240,7 +240,7 @@ OPEN_ATTEMPTS = """
 
 
 def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[dict[str, Any]]:
-    """Take the oldest due jobs of a strand. The order of the answer is that of the queue."""
+    """Take the oldest due jobs of a strand. Returned in the order of the queue."""
     of_user = PICK_OF_USER + (HAS_ROOM if take.most_per_user else "") + FIRST_OF_USER
     rows = tx.change(
         (PICK_FIFO if take.user_id is None else of_user) + CLAIM,
@@ -326,7 +326,7 @@ def renew_request(tx: Tx, worker_id: str, request_id: str, lease_ms: int) -> lis
 def progress_if_held(
     tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int
 ) -> list[dict[str, Any]]:
-    """Note progress, stage and checkpoint, and renew. Answers the held claims."""
+    """Note progress, stage and checkpoint, and renew. Returns the held claims."""
     return tx.change(
         "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
         " checkpoint text, engine_id text, detail text})"
@@ -348,7 +348,7 @@ def progress_if_held(
 
 
 def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Answers the completed jobs: does anything wait for it, or is it a part? A lease that is
+    """Returns the completed jobs: does anything wait for it, or is it a part? A lease that is
     over but not swept does not matter: nobody else has the job."""
     return tx.change(
         "WITH given AS ({given:id text, claim_id text, result text})"
@@ -394,7 +394,7 @@ def held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
 
 def kind_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> str | None:
     """The job's kind, if this worker has had the claim. Even when the claim is over: repeating a
-    report must find the same answer."""
+    report must return the same."""
     row = tx.one(
         "SELECT jobs.kind FROM attempts JOIN jobs ON jobs.id = attempts.job_id"
         " WHERE attempts.claim_id = :claim_id AND attempts.job_id = :job_id"
@@ -532,7 +532,7 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
 
 
 def cancel(tx: Tx, ids: Iterable[str]) -> list[dict[str, Any]]:
-    """Waiting jobs end at once; processing ones are flagged. Answers those it changed."""
+    """Waiting jobs end at once; processing ones are flagged. Returns those it changed."""
     return tx.change(
         """
         WITH given AS ({given:id text})

@@ -79,6 +79,6 @@ def _why_queued(job: Job, facts: Situation) -> list[tuple[str, str]]:
         for_what = f"{job.kind} with {wants}" if wants else job.kind
         reasons.append(("no_capable_worker", f"No worker is online that can do {for_what}."))
     if facts.preferred_idle and facts.now < job.run_at + facts.prefer_wait_ms:
-        wish = " and ".join(need.removesuffix("?") for need in job.needs if need.endswith("?"))
-        reasons.append(("prefers", f"It is kept for an idle worker with {wish} for a moment."))
+        preferred = " and ".join(need.removesuffix("?") for need in job.needs if need.endswith("?"))
+        reasons.append(("prefers", f"It is kept for an idle worker with {preferred} for a moment."))
     return reasons

@@ -46,6 +46,11 @@ class Edit:
     end: float | None = None
     overlay: Overlay | None = None
 
+    @property
+    def cuts(self) -> bool:
+        """Whether something of the source is not to be seen any more."""
+        return self.start > 0 or self.end is not None
+
 
 NOTHING = Edit()
 

@@ -10,7 +10,6 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,10 @@ from rushes.db.database import Database, Tx
 from rushes.jobs import store as jobs
 from rushes.media import library, media, playlist_check
 from rushes.media import store as media_store
-from rushes.media.storage import Method, Storage
-from rushes.protocol import ADOPT_LIMIT, Artifact, Claim, Completion, Source
+from rushes.protocol import ADOPT_LIMIT, Artifact, Claim, Completion, Presigned, Source
+from rushes.storage.storage import Method, Storage
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Presigned:
-    """Where to PUT an artifact past the server, and what to name when it is there."""
-
-    url: str
-    ticket: str
 
 
 class Files:
@@ -100,13 +91,12 @@ class Files:
         )
         return self._record(claim, key, artifact)
 
-    def presign(self, claim: Claim, name: str) -> Presigned | None:
-        """None when the storage cannot take files past the server."""
+    def presign(self, claim: Claim, name: str) -> Presigned:
         media.check_artifact_name(name)
         self._place(claim, name)
         ticket = ids.new("put")
         url = self._address(claim, "PUT", f"staging/{claim.claim_id}/{ticket}")
-        return Presigned(url, ticket) if url else None
+        return Presigned(url, ticket) if url else Presigned()
 
     def source_address(self, claim: Claim, key: str) -> str | None:
         """Where to read a source past the server; None when the storage has no such addresses."""
@@ -118,10 +108,25 @@ class Files:
             lease_ms = _held(tx, claim)["lease_ms"] or 0
         return self.storage.presign(method, key, max(1, lease_ms // 1000))
 
-    def confirm(self, claim: Claim, ticket: str, artifact: Artifact, md5: str) -> Artifact:
+    def confirm(
+        self,
+        claim: Claim,
+        name: str,
+        ticket: str,
+        size_bytes: int,
+        sha256: str,
+        md5: str,
+        seconds: float | None = None,
+    ) -> Artifact:
         """A presigned file has arrived. Its URL may live on, so the file is taken out of reach
         before it counts."""
-        artifact = replace(artifact, content_type=media.check_artifact_name(artifact.name))
+        artifact = Artifact(
+            name=name,
+            size_bytes=size_bytes,
+            sha256=sha256,
+            content_type=media.check_artifact_name(name),
+            seconds=seconds,
+        )
         key, existing = self._place(claim, artifact.name)
         staged = f"staging/{claim.claim_id}/{ticket}"
         if existing is not None:
@@ -140,7 +145,7 @@ class Files:
 
     def adopt(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
         """Make files of the version this claim's own, if they are what they were when they were
-        put; those that are not are removed. Answers the adopted ones, in the order of `names`."""
+        put; those that are not are removed. Returns the adopted ones, in the order of `names`."""
         version_id, rows = self._db.run(lambda tx: _rows(tx, claim, names))
         intact = self._intact(rows) if rows else set()
         damaged = [row for row in rows if row["key"] not in intact]
@@ -159,8 +164,8 @@ class Files:
         mine = {"claim_id": claim.claim_id}
         return [_artifact(by_name[name] | mine, claim) for name in names if name in by_name]
 
-    def discard(self, claim: Claim, names: Sequence[str]) -> None:
-        """Remove files that are this claim's; others are left alone."""
+    def discard(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
+        """Remove files that are this claim's; others are left alone. Returns what is left."""
 
         def drop(tx: Tx) -> list[Row]:
             version_id, rows = _rows(tx, claim, names)
@@ -169,6 +174,7 @@ class Files:
             return mine
 
         self._discard([row["key"] for row in self._db.run(drop)])
+        return self.artifacts(claim)
 
     def _place(self, claim: Claim, name: str) -> tuple[str, Row | None]:
         """A fresh key for an artifact of this claim, and its row if it is there already. Fresh,
@@ -194,6 +200,8 @@ class Files:
         def record(tx: Tx) -> tuple[bool, Row | None]:
             before = media_store.artifact(tx, version_id, artifact.name)
             added = media_store.add_artifact(tx, claim, version_id, key, artifact)
+            if added:
+                self._recorded(tx, version_id, artifact.name)
             return added, before
 
         added, before = self._db.run(record)
@@ -207,6 +215,9 @@ class Files:
                 _held(tx, claim)
                 raise errors.CancelRequested("its version is not being made any more")
         return _same(row, artifact.sha256, claim)
+
+    def _recorded(self, tx: Tx, version_id: str, name: str) -> None:
+        """A file counts from now on; in the transaction that says so."""
 
     def _discard(self, keys: Sequence[str]) -> None:
         """What cannot be removed now, the search for orphans finds."""
@@ -228,7 +239,7 @@ class Files:
         return digest.hexdigest()
 
     def _verify(self, completion: Completion) -> int:
-        """What the claim hands in is all there, and is what the worker says it made. Answers how
+        """What the claim hands in is all there, and is what the worker says it made. Returns how
         many files that are."""
         claim, manifest = completion.claim, completion.manifest
         with self._db.read() as tx:

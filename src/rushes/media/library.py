@@ -9,12 +9,12 @@ from typing import Any
 
 from rushes import errors, ids, kinds
 from rushes.db.database import Tx
-from rushes.jobs import lifecycle, part_store, passage_store
+from rushes.jobs import lifecycle, passage_store, relation_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import PACE, Job, State, decode, encode
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import media, orders, pipeline, store, trash
+from rushes.media import media, pipeline, requests, store, trash
 from rushes.media.edit import Edit
 from rushes.media.media import Media, NewMedia
 from rushes.protocol import Claim
@@ -29,7 +29,7 @@ def add(tx: Tx, queue: Queue, new: NewMedia) -> str:
     media_id = ids.new("med")
     store.insert(tx, media_id, new, media.slug_of(new.title, media_id))
     search.keep_title(tx, media_id, new.user_id, new.title)
-    queue.enqueue_many(tx, orders.first_jobs(tx, media_id, new.user_id, new.options))
+    queue.enqueue_many(tx, requests.first_jobs(tx, media_id, new.user_id, new.options))
     return media_id
 
 
@@ -107,7 +107,7 @@ def complete(
     `heard`: the transcript that the job has made."""
     # First, as deleting does: otherwise the two lock each other out and one has to start again.
     store.lock_media_of_job(tx, claim.job_id)
-    part_store.lock_whole(tx, claim.job_id)
+    relation_store.lock_whole(tx, claim.job_id)
     if not queue.complete_many(tx, [(claim, result)]):
         return Completed(queue.complete(tx, claim, result))
     job = jobs.get(tx, claim.job_id)
@@ -128,7 +128,7 @@ def complete(
         archive.add(tx, media_id=job.media_id, user_id=job.user_id, job_id=job.id, transcript=heard)
         passage_store.forget(tx, [job.id])
         _note_length(tx, job)
-    orders.follow_up(tx, queue, job, before)
+    requests.follow_up(tx, queue, job, before)
     return Completed(State.COMPLETED, left_out)
 
 
@@ -184,7 +184,7 @@ def _seconds(value: Any) -> float | None:
 
 def follow_parts(tx: Tx, whole_id: str) -> None:
     """Show how far a divided job is by its parts, and by the segments they have put."""
-    counted = part_store.counts(tx, whole_id)
+    counted = relation_store.counts(tx, whole_id)
     if counted is None:
         return
     detail = decode(counted["detail"])
@@ -198,7 +198,7 @@ def follow_parts(tx: Tx, whole_id: str) -> None:
             detail.pop(name, None)
     progress = lifecycle.progress_by_parts(counted["divided_progress"], counted["progress"])
     known = None if detail is None else encode(detail)
-    part_store.note_progress(tx, whole_id, progress, known)
+    relation_store.note_progress(tx, whole_id, progress, known)
 
 
 def _count_segments(rendition: dict[str, Any], segments: Mapping[str, int]) -> None:

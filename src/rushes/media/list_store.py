@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushes.db.database import Tx
-from rushes.folding import folded, pattern
 from rushes.jobs.job import encode
-from rushes.media.media import TITLE_KEY_LENGTH, Media, Place, Sort, Status, TranscriptStatus
+from rushes.media.media import TITLE_KEY_LENGTH, ListPosition, Media, Sort, Status, TranscriptStatus
 from rushes.media.store import SPEECH, STATUS, TRANSCRIPT_STATUS, WHOLE, has_job
 from rushes.media.trash_store import TRASHED
+from rushes.text_match import folded, pattern
 
 # Each has its indexes, but for the trash, of which little is there at a time: the same words are
 # in the migration that makes them.
@@ -36,7 +36,7 @@ LEAST = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class MediaFilter:
     """Which media; what is None does not matter. `q` is a part of the title."""
 
     user_id: str | None = None
@@ -64,7 +64,9 @@ class Wanted:
         return guards, given
 
 
-def matching(tx: Tx, wanted: Wanted, *, ids: Sequence[str] | None = None, limit: int) -> list[str]:
+def matching(
+    tx: Tx, wanted: MediaFilter, *, ids: Sequence[str] | None = None, limit: int
+) -> list[str]:
     """Those of `ids`, or of all, that are meant; oldest first."""
     guards, given = wanted.guards()
     if ids is not None:
@@ -80,14 +82,14 @@ def matching(tx: Tx, wanted: Wanted, *, ids: Sequence[str] | None = None, limit:
 
 def list_media(
     tx: Tx,
-    wanted: Wanted | None = None,
+    wanted: MediaFilter | None = None,
     *,
     sort: Sort = Sort.NEWEST,
-    after: Place | None = None,
+    after: ListPosition | None = None,
     limit: int,
 ) -> list[Media]:
     """`after` is the place of the last one of the page before."""
-    guards, given = (wanted or Wanted()).guards()
+    guards, given = (wanted or MediaFilter()).guards()
     key, direction, beyond = KEYS[sort], "DESC", "<"
     if sort in UPWARD:
         direction, beyond = "ASC", ">"

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Any
 
 from rushes import errors
-from rushes.folding import folded
 from rushes.media import edit as edits
 from rushes.media.edit import Edit
+from rushes.text_match import folded
 
 TITLE_LIMIT = 300
 # So much of a title decides where it stands in a list; what is the same so far, by age.
@@ -89,7 +89,7 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ProcessingOptions:
     """What the uploader asked for; `speech` is what else a transcription may be told."""
 
     profile: str | None = None
@@ -112,7 +112,7 @@ class NewMedia:
     size_bytes: int = 0
     sha256: str | None = None
     source_key: str | None = None
-    options: Options = field(default_factory=Options)
+    options: ProcessingOptions = field(default_factory=ProcessingOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,25 +149,25 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListPosition:
     """Where a media stands in a list: `key` as it was when the list was read."""
 
     key: str | float | int
     id: str
 
 
-def place(item: Media, sort: Sort) -> Place:
+def list_position(item: Media, sort: Sort) -> ListPosition:
     match sort:
         case Sort.NEWEST | Sort.OLDEST:
-            return Place(item.id, item.id)
+            return ListPosition(item.id, item.id)
         case Sort.TITLE:
-            return Place(folded(item.title)[:TITLE_KEY_LENGTH], item.id)
+            return ListPosition(folded(item.title)[:TITLE_KEY_LENGTH], item.id)
         case Sort.LONGEST:
-            return Place(-1.0 if item.duration is None else item.duration, item.id)
+            return ListPosition(-1.0 if item.duration is None else item.duration, item.id)
         case Sort.LARGEST:
-            return Place(item.size_bytes, item.id)
+            return ListPosition(item.size_bytes, item.id)
         case Sort.DELETED:
-            return Place(item.deleted_at or 0, item.id)
+            return ListPosition(item.deleted_at or 0, item.id)
 
 
 def check_title(title: str) -> str:

@@ -56,11 +56,13 @@ def files(tx: Tx, version_ids: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def file(tx: Tx, media_id: str, slot: str, name: str) -> dict[str, Any] | None:
-    """Of what is published in the slot now."""
+    """Of what is published in the slot now, with the kind that has made it."""
     return tx.one(
         """
-        SELECT artifacts.* FROM artifacts JOIN versions ON versions.id = version_id
-        WHERE media_id = :media_id AND slot = :slot AND state = 'current' AND name = :name""",
+        SELECT artifacts.*, jobs.kind FROM artifacts
+        JOIN versions ON versions.id = version_id JOIN jobs ON jobs.id = versions.job_id
+        WHERE versions.media_id = :media_id AND slot = :slot AND versions.state = 'current'
+        AND name = :name""",
         media_id=media_id,
         slot=slot,
         name=name,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushes import kinds
 from rushes.jobs.job import NewJob, encode
-from rushes.media.media import Options
+from rushes.media.media import ProcessingOptions
 
 TRANSCODE = kinds.TRANSCODE.name
 TRIM = kinds.TRIM.name
@@ -24,14 +24,18 @@ MAKES_VERSION = kinds.making(kinds.WATCH)
 
 
 def first_jobs(
-    media_id: str, user_id: str, options: Options, profile: str, settings: Mapping[str, Any]
+    media_id: str,
+    user_id: str,
+    options: ProcessingOptions,
+    profile: str,
+    settings: Mapping[str, Any],
 ) -> list[NewJob]:
     """Encoding and transcription need only the source, so neither waits for the other."""
     args = {"profile": profile, "settings": settings}
     jobs = [version(TRANSCODE, media_id, user_id, args)] if options.transcode else []
     if options.transcribe:
-        wishes = {"language": options.language, "diarize": options.diarize, **options.speech}
-        jobs.append(transcribe(media_id, user_id, wishes))
+        speech = {"language": options.language, "diarize": options.diarize, **options.speech}
+        jobs.append(transcribe(media_id, user_id, speech))
     return jobs
 
 
@@ -61,8 +65,8 @@ def of_ones_own(
 ) -> NewJob:
     """At most one with these arguments is under way for a media; `after` tells what is to look at
     a new result from what may have looked at the old one."""
-    wishes = f":{hashlib.sha256(encode(dict(args)).encode()).hexdigest()[:16]}" if args else ""
-    key = f"{kind}:{media_id}{wishes}" + (f":{after}" if after else "")
+    digest = f":{hashlib.sha256(encode(dict(args)).encode()).hexdigest()[:16]}" if args else ""
+    key = f"{kind}:{media_id}{digest}" + (f":{after}" if after else "")
     return _on_media(kind, media_id, user_id, args, key, kinds.get(kind).needs)
 
 

@@ -17,7 +17,7 @@ from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
 from rushes.media import pipeline, purge_store
 from rushes.media import store as media_store
-from rushes.media.storage import Entry, Storage
+from rushes.storage.storage import Storage, StoredObject
 from rushes.transcripts import archive
 
 log = logging.getLogger("rushes.purge")
@@ -37,7 +37,7 @@ def plan(
     tx: Tx, queue: Queue, *, grace_ms: int, cleanup_partial: bool, trash_ms: int = TRASH_MS
 ) -> int:
     """Enqueue what is due: versions after `grace_ms`, what is in the trash after `trash_ms`.
-    Answers how many. Asking again changes nothing."""
+    Returns how many. Asking again changes nothing."""
     media_store.abandon_versions(tx)
     versions = purge_store.due_versions(
         tx, grace_ms=grace_ms, abandoned=cleanup_partial, limit=PAGE
@@ -60,7 +60,7 @@ def plan_scan(tx: Tx, queue: Queue) -> None:
     queue.enqueue(tx, pipeline.purge(ORPHANS, "all"))
 
 
-class Job(Protocol):
+class PurgeContext(Protocol):
     """What it needs of the job's context."""
 
     args: dict[str, Any]
@@ -79,7 +79,7 @@ class Purge:
         self._grace_ms = grace_ms
         self._trash_ms = trash_ms
 
-    def __call__(self, job: Job) -> dict[str, int]:
+    def __call__(self, job: PurgeContext) -> dict[str, int]:
         if version_id := job.args.get("version_id"):
             return {"objects": self._version(str(version_id))}
         if version_id := job.args.get("files_of"):
@@ -116,7 +116,7 @@ class Purge:
         self._db.run(lambda tx: _forget(tx, id))
         return gone
 
-    def _orphans(self, job: Job) -> int:
+    def _orphans(self, job: PurgeContext) -> int:
         """Objects that no row refers to. Young ones are left alone: their row may be on its way."""
         gone = 0
         for folder in FOLDERS:
@@ -128,7 +128,7 @@ class Purge:
             log.info("removed %d files that nothing refers to", gone)
         return gone
 
-    def _remove_orphans(self, page: list[Entry]) -> int:
+    def _remove_orphans(self, page: list[StoredObject]) -> int:
         with self._db.read() as tx:
             now = read_store.now(tx)
             known = purge_store.known_keys(tx, [_owner(entry.key) for entry in page])
@@ -149,6 +149,6 @@ def _owner(key: str) -> str:
     return key.split(".parts/")[0]
 
 
-def _pages(entries: Iterator[Entry]) -> Iterator[list[Entry]]:
+def _pages(entries: Iterator[StoredObject]) -> Iterator[list[StoredObject]]:
     while page := list(islice(entries, SCAN_PAGE)):
         yield page

@@ -70,7 +70,7 @@ def due_media(tx: Tx, *, trash_ms: int, limit: int) -> list[str]:
 
 
 def start_media(tx: Tx, id: str, *, trash_ms: int) -> tuple[list[str], str | None] | None:
-    """Mark that its purge has begun, and answer its versions and its source; None when it must
+    """Mark that its purge has begun, and return its versions and its source; None when it must
     not be purged, whoever has asked for it. Committed before the first byte goes: a restore does
     nothing from then on, and one that was quicker leaves nothing to mark."""
     row = tx.one(

@@ -18,21 +18,21 @@ from rushes.jobs import store as job_store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import order_store, pipeline, profiles, store
+from rushes.media import pipeline, profiles, store
 from rushes.media.edit import Edit, Overlay
-from rushes.media.media import Media, Options
+from rushes.media.media import Media, ProcessingOptions
 from rushes.tools import profile as profile_tools
 from rushes.transcripts import archive
 
 
-def first_jobs(tx: Tx, media_id: str, user_id: str, options: Options) -> list[NewJob]:
+def first_jobs(tx: Tx, media_id: str, user_id: str, options: ProcessingOptions) -> list[NewJob]:
     """BadField for a profile that is not there."""
     named = profiles.resolve(tx, options.profile)
     settings = profile_tools.encode(named.profile)
     return pipeline.first_jobs(media_id, user_id, options, named.name, settings)
 
 
-# New versions; each answers the id of the job that makes it
+# New versions; each returns the id of the job that makes it
 
 
 def retranscode(
@@ -102,7 +102,7 @@ def resume(tx: Tx, queue: Queue, item: Media, *, since: int) -> None:
     already; a worker that has yet to stop is not waited for."""
     besides = (pipeline.PURGE, pipeline.WEBHOOK)
     went_on: dict[str, str] = {}
-    for job_id in order_store.stopped(tx, item.id, since=since, besides=besides):
+    for job_id in store.stopped_jobs(tx, item.id, since=since, besides=besides):
         old = job_store.get(tx, job_id)
         assert old is not None
         takes_edit = old.kind in (pipeline.TRANSCODE, pipeline.TRANSCRIBE)
@@ -154,7 +154,7 @@ def _version_under_way(tx: Tx, media_id: str) -> Job | None:
 
 
 def _check_same(live: Job | None, new: NewJob) -> None:
-    """Whoever asks twice is answered the same; another wish has to wait for the first."""
+    """The same request twice gets the same job; another one has to wait for the first."""
     if live is None:
         return
     if live.cancel_requested_at is not None:
@@ -165,7 +165,7 @@ def _check_same(live: Job | None, new: NewJob) -> None:
 
 def _last_profile(tx: Tx, media_id: str) -> profiles.Named:
     """The one this media was made with, if it is still there."""
-    text = order_store.last_args(tx, media_id, pipeline.MAKES_VERSION)
+    text = store.last_args(tx, media_id, pipeline.MAKES_VERSION)
     name = jobs.decode(text).get("profile") if text else None
     before = profiles.get(tx, name) if isinstance(name, str) else None
     return before or profiles.resolve(tx, None)
@@ -188,17 +188,17 @@ def _known(named: profiles.Named, qualities: Sequence[str] | None) -> list[str] 
 
 
 def transcribe(
-    tx: Tx, queue: Queue, item: Media, wishes: Mapping[str, Any], *, anew: bool = False
+    tx: Tx, queue: Queue, item: Media, options: Mapping[str, Any], *, anew: bool = False
 ) -> str:
-    """The same that waits or runs already is answered instead; another wish takes its place, and
-    so does the same one `anew` if it is running: there are never two. Anew without any wish means
-    as the last time."""
+    """A job with the same options that waits or runs already is returned instead; one with others
+    is canceled, and so is the same one if it is running and this is `anew`: there are never two.
+    Anew without any options means as the last time."""
     item = _locked(tx, item)
     if item.source_key is None:
         raise errors.WrongState("this media has no source to listen to")
-    given = {name: value for name, value in wishes.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     if anew and not given:
-        given = _last_wishes(tx, item.id)
+        given = _last_options(tx, item.id)
     args = {**given, "edit": edits.encode(item.edit) or None}
     new = pipeline.transcribe(item.id, item.user_id, args)
     if same := _make_room(tx, queue, item.id, new.args, anew=anew):
@@ -207,7 +207,7 @@ def transcribe(
 
 
 def _listen_again(tx: Tx, queue: Queue, item: Media, old: Job) -> str:
-    """As `transcribe`, with the wishes of a job that has ended, and what it has heard already."""
+    """As `transcribe`, with the options of a job that has ended, and what it has heard already."""
     item = _locked(tx, item)
     args = _with_edit(old.args, item.edit)
     if same := _make_room(tx, queue, item.id, args):
@@ -217,7 +217,7 @@ def _listen_again(tx: Tx, queue: Queue, item: Media, old: Job) -> str:
 
 def _locked(tx: Tx, item: Media) -> Media:
     """As it is now, and stays while this is decided."""
-    order_store.lock(tx, item.id)
+    store.lock_for_request(tx, item.id)
     found = store.get(tx, item.id)
     if found is None:
         raise errors.NotFound(f"no media {item.id}")
@@ -263,16 +263,16 @@ def follow_up(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
 
 
 def _hear_again(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
-    """Other sound is transcribed, by the same wishes as before."""
+    """Other sound is transcribed, with the same options as before."""
     assert done.media_id is not None
     _fit_transcript(tx, done, before)
     queue.cancel_many(tx, [each.id for each in _live_transcriptions(tx, done.media_id)])
-    args = {**_last_wishes(tx, done.media_id), "edit": done.args.get("edit") or None}
+    args = {**_last_options(tx, done.media_id), "edit": done.args.get("edit") or None}
     queue.enqueue(tx, pipeline.transcribe(done.media_id, done.user_id, args, of=done.id))
 
 
-def _last_wishes(tx: Tx, media_id: str) -> dict[str, Any]:
-    text = order_store.last_args(tx, media_id, [pipeline.TRANSCRIBE])
+def _last_options(tx: Tx, media_id: str) -> dict[str, Any]:
+    text = store.last_args(tx, media_id, [pipeline.TRANSCRIBE])
     return jobs.decode(text) if text else {}
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from rushes import events, kinds
 from rushes.db.database import Tx
-from rushes.folding import folded
 from rushes.jobs.job import decode
 from rushes.media.media import Media, NewMedia, Sizes, Twins
 from rushes.media.pipeline import MAKES_VERSION, PURGE, TRANSCRIBE
 from rushes.media.trash_store import TRASHED
 from rushes.protocol import Artifact, Claim
+from rushes.text_match import folded
 
 Row = dict[str, Any]
 
@@ -247,6 +247,17 @@ def _left_behind(tx: Tx, job_id: str) -> str | None:
         key=f"{PURGE}:{found['id']}",
     )
     return None if purging else str(found["id"])
+
+
+def declare(tx: Tx, version_id: str, declared: str) -> bool:
+    """Note which renditions a version under way will have; whether that is news."""
+    row = tx.one(
+        "UPDATE versions SET declared = :declared WHERE id = :id AND state = 'building'"
+        " AND coalesce(declared, '') <> :declared RETURNING id",
+        id=version_id,
+        declared=declared,
+    )
+    return row is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,3 +523,39 @@ def _facts(told: Any, result: Any) -> dict[str, Any]:
     plain = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
     warnings = [{"code": "other", "message": each} for each in plain]
     return ({"warnings": warnings} if warnings else {}) | known
+
+
+# What was asked for before
+
+
+def lock_for_request(tx: Tx, media_id: str) -> None:
+    """Whoever else asks for work on this media waits, and then sees what was asked here."""
+    tx.all("SELECT id FROM media WHERE id = :id {for_update}", id=media_id)
+
+
+def stopped_jobs(tx: Tx, media_id: str, *, since: int, besides: Sequence[str]) -> list[str]:
+    """Jobs that were canceled then or later, or will be when their worker stops, and that nobody
+    has tried again; oldest first."""
+    rows = tx.all(
+        """
+        SELECT id FROM jobs WHERE media_id = :media_id AND division IS NULL
+        AND cancel_requested_at >= :since AND state IN ('processing','canceled')
+        AND kind NOT IN ({given:kind text})
+        AND NOT EXISTS (SELECT 1 FROM jobs AS again WHERE again.retry_of = jobs.id)
+        ORDER BY id""",
+        given=[{"kind": kind} for kind in besides],
+        media_id=media_id,
+        since=since,
+    )
+    return [row["id"] for row in rows]
+
+
+def last_args(tx: Tx, media_id: str, kinds: Sequence[str]) -> str | None:
+    """The arguments of the newest job of these kinds for a media."""
+    row = tx.one(
+        "SELECT args FROM jobs WHERE media_id = :media_id AND kind IN ({given:kind text})"
+        " ORDER BY id DESC LIMIT 1",
+        given=[{"kind": kind} for kind in kinds],
+        media_id=media_id,
+    )
+    return row["args"] if row else None

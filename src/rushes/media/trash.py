@@ -12,13 +12,13 @@ from rushes import errors
 from rushes.db.database import Tx
 from rushes.jobs import store as jobs
 from rushes.jobs.queue import Queue
-from rushes.media import orders, store, trash_store
+from rushes.media import requests, store, trash_store
 from rushes.media.media import Media
 from rushes.transcripts import archive
 
 
 def put(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
-    """Unseen from now on, and their work is canceled; answers those that were not in it before."""
+    """Unseen from now on, and their work is canceled; returns those that were not in it before."""
     trash_store.lock(tx, ids)
     moved = trash_store.put(tx, ids)
     for media_id in moved:
@@ -41,7 +41,7 @@ def take_back(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
         item = store.get(tx, media_id)
         assert item is not None
         archive.index_again(tx, media_id, item.user_id, item.title)
-        orders.resume(tx, queue, item, since=deleted_at[media_id])
+        requests.resume(tx, queue, item, since=deleted_at[media_id])
     return restored
 
 

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushes import kinds
+from rushes import events, kinds, renditions
 from rushes.db.database import Tx
 from rushes.jobs.job import decode
 from rushes.media import edit as edits
 from rushes.media.edit import Edit
-from rushes.media.growing import Building
 from rushes.media.pipeline import TRANSCRIBE
 from rushes.media.store import MAKING
+from rushes.playback import growing
+from rushes.playback.growing import Building
 
 Row = dict[str, Any]
 
@@ -22,7 +23,7 @@ def building(tx: Tx, media_ids: Sequence[str]) -> dict[str, Building]:
     """By media: the version that a job which may still complete has begun."""
     rows = tx.all(
         """
-        SELECT versions.id, versions.media_id, jobs.args, jobs.detail
+        SELECT versions.id, versions.media_id, jobs.args, versions.declared
         FROM versions JOIN jobs ON jobs.id = versions.job_id
         WHERE versions.state = 'building' AND slot = :slot AND jobs.cancel_requested_at IS NULL
         AND jobs.state IN ('blocked','queued','processing')
@@ -32,7 +33,9 @@ def building(tx: Tx, media_ids: Sequence[str]) -> dict[str, Building]:
     )
     return {
         row["media_id"]: Building(
-            version_id=row["id"], args=decode(row["args"]), detail=decode(row["detail"])
+            version_id=row["id"],
+            args=decode(row["args"]),
+            renditions=renditions.decode(row["declared"]),
         )
         for row in rows
     }
@@ -68,6 +71,30 @@ def in_folder(tx: Tx, version_id: str, folder: str) -> list[Row]:
         length=len(folder) + 1,
         prefix=f"{folder}/",
     )
+
+
+def note_watchable(tx: Tx, version_id: str) -> None:
+    """Tell, once, that a media which could not be watched before can be watched now. In a
+    transaction that holds the job's lock: of files that come at once, one sees all others."""
+    row = tx.one(
+        """
+        SELECT versions.media_id, declared, media.user_id FROM versions
+        JOIN media ON media.id = versions.media_id
+        WHERE versions.id = :id AND versions.state = 'building' AND slot = :slot
+        AND watchable_at IS NULL AND declared IS NOT NULL AND current_version_id IS NULL
+        AND deleted_at IS NULL""",
+        id=version_id,
+        slot=kinds.WATCH,
+    )
+    if row is None:
+        return
+    declared = renditions.decode(row["declared"])
+    asked = [(version_id, name) for name in growing.first_files(declared)]
+    files = {name for _, name in present(tx, asked)} if asked else set()
+    if growing.master(declared, files) is not None:
+        tx.all("UPDATE versions SET watchable_at = {now} WHERE id = :id", id=version_id)
+        media_id, user_id = row["media_id"], row["user_id"]
+        events.append(tx, "media.watchable", media_id=media_id, user_id=user_id)
 
 
 @dataclass(frozen=True, slots=True)

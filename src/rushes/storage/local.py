@@ -18,15 +18,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rushes import errors
-from rushes.media import storage
+from rushes.storage import storage
 
 DRAFTS = "~drafts"
 DRAFT_LIFE_SECONDS = 86_400
 PLACE_ATTEMPTS = 100
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 NO_SUCH = (FileNotFoundError, NotADirectoryError)
-# File systems without hard links, or with a full count of them, or two file systems.
-CANNOT_LINK = {errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS}
 # A name, and what is known of the file; None for a folder.
 _Named = tuple[str, os.stat_result | None]
 
@@ -42,6 +40,8 @@ def from_url(url: str) -> LocalStorage:
 
 
 class LocalStorage(storage.Storage):
+    on_network = False
+
     def __init__(self, root: Path) -> None:
         with _renamed(str(root)):
             try:
@@ -59,27 +59,6 @@ class LocalStorage(storage.Storage):
             return found.st_size if stat.S_ISREG(found.st_mode) else None
         return None
 
-    def copy(self, source: str, target: str) -> None:
-        self.put(target, self.read(source))
-
-    def link(self, source: str, target: str) -> None:
-        *folders, name = storage.check_key(source).split("/")
-        storage.check_key(target)
-        with _renamed(source), self._draft() as (drafts, draft):
-            try:
-                with self._folder(folders) as folder:
-                    os.link(
-                        name, draft, src_dir_fd=folder, dst_dir_fd=drafts, follow_symlinks=False
-                    )
-            except OSError as error:
-                if error.errno not in CANNOT_LINK:
-                    raise
-            else:
-                _require_file(os.stat(draft, dir_fd=drafts, follow_symlinks=False))
-                self._place(drafts, draft, target)
-                return
-        self.copy(source, target)
-
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             parts = storage.check_key(key).split("/")
@@ -87,7 +66,7 @@ class LocalStorage(storage.Storage):
                 self._unlink(parts)
                 self._prune(parts[:-1])
 
-    def list(self, prefix: str = "") -> Iterator[storage.Entry]:
+    def list(self, prefix: str = "") -> Iterator[storage.StoredObject]:
         storage.check_prefix(prefix)
         return self._below(prefix.split("/") if prefix else [])
 
@@ -95,8 +74,8 @@ class LocalStorage(storage.Storage):
         with _renamed(key), self._file(storage.check_key(key)):
             return self._root / key
 
-    def presign(self, method: storage.Method, key: str, expires_seconds: int) -> str | None:
-        return None
+    def upload_path(self, key: str) -> Path | None:
+        return self.local_path(key)
 
     def free_bytes(self) -> int | None:
         with _renamed(""), self._folder([]) as root:
@@ -163,7 +142,6 @@ class LocalStorage(storage.Storage):
             try:
                 yield drafts, draft
             finally:
-                # Also after success: renaming one link of a file to another one leaves both.
                 with suppress(OSError):
                     os.unlink(draft, dir_fd=drafts)
 
@@ -199,13 +177,13 @@ class LocalStorage(storage.Storage):
                     raise
                 return
 
-    def _below(self, folders: Sequence[str]) -> Iterator[storage.Entry]:
+    def _below(self, folders: Sequence[str]) -> Iterator[storage.StoredObject]:
         # One folder's names are held at a time, and none is open while somebody looks at an entry.
         for name, found in self._entries(folders):
             if found is None:
                 yield from self._below([*folders, name])
             else:
-                yield storage.Entry(
+                yield storage.StoredObject(
                     key="/".join([*folders, name]),
                     size_bytes=found.st_size,
                     modified_at_ms=found.st_mtime_ns // 1_000_000,

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
@@ -24,7 +23,7 @@ from obstore.exceptions import BaseError, GenericError
 from obstore.store import S3Store
 
 from rushes import errors
-from rushes.media import storage
+from rushes.storage import storage
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult
@@ -61,7 +60,7 @@ RETRY: RetryConfig = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class S3Address:
     """What an address says; `None` leaves it to the environment."""
 
     bucket: str
@@ -76,7 +75,7 @@ def from_url(url: str) -> S3Storage:
     return S3Storage(parse(url))
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> S3Address:
     """No message repeats the address: it may hold a secret."""
     try:
         parts = urllib.parse.urlsplit(url)
@@ -94,7 +93,7 @@ def parse(url: str) -> Place:
         storage.check_prefix(prefix)
     except errors.Invalid as error:
         raise _bad("the prefix may have letters, digits, . _ - and / only") from error
-    return Place(
+    return S3Address(
         bucket=bucket,
         prefix=prefix,
         access_key=access_key or None,
@@ -120,8 +119,8 @@ def _bad(problem: str) -> errors.BadSetting:
 
 
 class S3Storage(storage.Storage):
-    def __init__(self, place: Place) -> None:
-        self._store = _connect(place)
+    def __init__(self, address: S3Address) -> None:
+        self._store = _connect(address)
 
     def size(self, key: str) -> int | None:
         storage.check_key(key)
@@ -156,29 +155,19 @@ class S3Storage(storage.Storage):
             with _renamed(source):
                 obstore.copy(self._store, source, storage.check_key(target))
 
-    def link(self, source: str, target: str) -> None:
-        self.copy(source, target)
-
     def delete(self, keys: Iterable[str]) -> None:
         rest = map(storage.check_key, keys)
         while batch := list(itertools.islice(rest, KEYS_PER_REQUEST)):
             with _renamed(batch[0], may_miss=False):
                 obstore.delete(self._store, batch)
 
-    def list(self, prefix: str = "") -> Iterator[storage.Entry]:
+    def list(self, prefix: str = "") -> Iterator[storage.StoredObject]:
         return self._below(storage.check_prefix(prefix))
-
-    def local_path(self, key: str) -> Path | None:
-        storage.check_key(key)
-        return None
 
     def presign(self, method: storage.Method, key: str, expires_seconds: int) -> str | None:
         with _renamed(key):
             expires = timedelta(seconds=expires_seconds)
             return obstore.sign(self._store, method, storage.check_key(key), expires)
-
-    def free_bytes(self) -> int | None:
-        return None
 
     def _put(self, key: str, feed: storage.Feed, size_bytes: int | None) -> None:
         first = _gather(feed, PART_BYTES)
@@ -238,11 +227,11 @@ class S3Storage(storage.Storage):
                 raise
             return None
 
-    def _below(self, prefix: str) -> Iterator[storage.Entry]:
+    def _below(self, prefix: str) -> Iterator[storage.StoredObject]:
         with _renamed(prefix):
             for page in obstore.list(self._store, prefix or None, chunk_size=KEYS_PER_REQUEST):
                 for found in page:
-                    yield storage.Entry(
+                    yield storage.StoredObject(
                         key=found["path"],
                         size_bytes=found["size"],
                         modified_at_ms=int(found["last_modified"].timestamp() * 1000),
@@ -278,35 +267,35 @@ class Handover:
                 self._queue.get_nowait()
 
 
-def _connect(place: Place) -> S3Store:
+def _connect(address: S3Address) -> S3Store:
     config: S3Config = {}
-    if place.region:
-        config["region"] = place.region
+    if address.region:
+        config["region"] = address.region
     client = CLIENT
-    if place.endpoint:
+    if address.endpoint:
         # Both names, because a variable of the second would win over the first alone.
-        config["endpoint"] = config["aws_endpoint_url_s3"] = place.endpoint
-        client = {**CLIENT, "allow_http": place.endpoint.startswith("http://")}
+        config["endpoint"] = config["aws_endpoint_url_s3"] = address.endpoint
+        client = {**CLIENT, "allow_http": address.endpoint.startswith("http://")}
     try:
         return S3Store(
-            place.bucket,
-            prefix=place.prefix or None,
+            address.bucket,
+            prefix=address.prefix or None,
             config=config,
             client_options=client,
             retry_config=RETRY,
-            credential_provider=_credentials(place),
+            credential_provider=_credentials(address),
         )
     except (BaseError, ValueError) as error:
         raise errors.BadSetting("STORAGE_URL: not usable", detail=str(error)) from error
 
 
-def _credentials(place: Place) -> Callable[[], S3Credential] | None:
-    if not (place.access_key and place.secret_key):
+def _credentials(address: S3Address) -> Callable[[], S3Credential] | None:
+    if not (address.access_key and address.secret_key):
         return None
     # All of them at once, or a session token of the environment would go with a key of ours.
     credential: S3Credential = {
-        "access_key_id": place.access_key,
-        "secret_access_key": place.secret_key,
+        "access_key_id": address.access_key,
+        "secret_access_key": address.secret_key,
         "token": None,
         "expires_at": None,
     }

@@ -1,5 +1,8 @@
 """Where the bytes are: objects under keys, in a directory or in a bucket, behind one contract.
 
+A package adds a backend by an entry point in `rushes.storage`: its name is the scheme of the
+setting STORAGE_URL, and it is called with the whole URL. Rushes' own two are found the same way.
+
 Keys are made by us; what is not plainly one is refused, so nothing from outside becomes a path.
 A reader sees a whole object or none. Errors of files and servers get their names here and nowhere
 else, and their messages tell no path, key or address.
@@ -14,8 +17,9 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rushes import errors
 
@@ -28,19 +32,42 @@ Source = bytes | Path | Iterable[bytes]
 Method = Literal["GET", "HEAD", "PUT"]
 
 
+ENTRY_POINTS = "rushes.storage"
+# Loaded when asked for: most commands never need the client library of a bucket.
+BUILT_IN = (
+    metadata.EntryPoint("file", "rushes.storage.local:from_url", ENTRY_POINTS),
+    metadata.EntryPoint("s3", "rushes.storage.s3:from_url", ENTRY_POINTS),
+)
+
+
 def open(url: str) -> Storage:
     """The storage that the setting STORAGE_URL names. Looks at no server yet; `check` does."""
-    scheme = url.partition("://")[0]
-    if scheme == "file":
-        from rushes.media import local_storage
+    scheme, separator, _ = url.partition("://")
+    known = _backends()
+    if not separator or scheme not in known:
+        raise errors.BadSetting(
+            "STORAGE_URL: must begin with " + " or ".join(f"{each}://" for each in sorted(known))
+        )
+    try:
+        from_url = known[scheme].load()
+    except (ImportError, AttributeError) as error:
+        raise errors.BadSetting(
+            f"STORAGE_URL: the package for {scheme}:// cannot be imported", detail=str(error)
+        ) from error
+    opened: Storage = from_url(url)
+    return opened
 
-        return local_storage.from_url(url)
-    if scheme == "s3":
-        # Here, because most commands never need the client library.
-        from rushes.media import s3_storage
 
-        return s3_storage.from_url(url)
-    raise errors.BadSetting("STORAGE_URL: must begin with file:// or s3://")
+def _backends() -> dict[str, metadata.EntryPoint]:
+    """By scheme. One that is claimed twice stops the start."""
+    found: dict[str, metadata.EntryPoint] = {}
+    for entry in (*BUILT_IN, *metadata.entry_points(group=ENTRY_POINTS)):
+        if found.setdefault(entry.name, entry).value != entry.value:
+            raise errors.BadSetting(
+                f"STORAGE_URL: {entry.value} and {found[entry.name].value} both claim"
+                f" {entry.name}://"
+            )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +77,17 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoredObject:
     key: str
     size_bytes: int
     modified_at_ms: int
 
 
 class Storage(ABC):
-    """Many threads may call it at once."""
+    """Many threads may call it at once. What is not abstract may stay as it is."""
+
+    # A server of its own, which a start waits for when it is not up yet.
+    on_network: ClassVar[bool] = True
 
     def put(self, key: str, source: Source, *, size_bytes: int | None = None) -> Stored:
         """Durable when it returns; nothing is left of it when it fails, or when `source` does.
@@ -96,33 +126,36 @@ class Storage(ABC):
         while chunk := await asyncio.to_thread(next, chunks, b""):
             yield chunk
 
-    @abstractmethod
-    def copy(self, source: str, target: str) -> None: ...
-
-    @abstractmethod
-    def link(self, source: str, target: str) -> None:
-        """As `copy`, as cheaply as the storage can. Objects are never changed in place, so nobody
-        can tell the difference."""
+    def copy(self, source: str, target: str) -> None:
+        self.put(target, self.read(source), size_bytes=self.size(source))
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
         """Those that are missing are fine."""
 
     @abstractmethod
-    def list(self, prefix: str = "") -> Iterator[Entry]:
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Everything below the folder `prefix`, a page at a time, in an order of its own."""
 
-    @abstractmethod
     def local_path(self, key: str) -> Path | None:
         """The object's own file, to be read only; None when objects are not files here."""
+        check_key(key)
+        return None
 
-    @abstractmethod
+    def upload_path(self, key: str) -> Path | None:
+        """The object's own file, for an upload to append to; None when uploads are to be put in
+        parts and joined."""
+        check_key(key)
+        return None
+
     def presign(self, method: Method, key: str, expires_seconds: int) -> str | None:
         """An address that lets anybody do just this for a while; None when there are no such."""
+        check_key(key)
+        return None
 
-    @abstractmethod
     def free_bytes(self) -> int | None:
         """None when nobody can know."""
+        return None
 
     def check(self) -> None:
         """Writes, reads and removes a small object. Raises Unavailable if that does not work."""

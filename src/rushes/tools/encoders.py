@@ -120,9 +120,9 @@ def works(name: str, codec: Codec) -> bool:
     return True
 
 
-def choose(wish: str, codecs: Sequence[Codec]) -> Encoder:
-    """The wished one if it works here for all these codecs, else the best that does."""
-    for name in proved() if wish == "auto" else [wish]:
+def choose(requested: str, codecs: Sequence[Codec]) -> Encoder:
+    """The requested one if it works here for all these codecs, else the best that does."""
+    for name in proved() if requested == "auto" else [requested]:
         if name != SOFTWARE and all(works(name, codec) for codec in codecs):
             return BY_NAME[name]
     return BY_NAME[SOFTWARE]

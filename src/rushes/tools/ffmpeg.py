@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from rushes.tools.timeline import Hold
+from rushes.tools.timeline import HeldFrame
 
 FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,mpegts,mpeg,mpegvideo,avi,flv,ogg,asf,wav,w64,mp3,aac,"
@@ -43,7 +43,7 @@ def guarded(path: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class VideoOutput:
     """One rendition of the picture: how it is scaled, how encoded, where it goes."""
 
     width: int
@@ -54,7 +54,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overlay:
+class OverlayInput:
     """A second picture on top. `x` and `y` are expressions of W, H (the first one's size) and w, h
     (its own); `size` is its share of the width. Its own time `zero` is the result's beginning, and
     `begin` of it was cut off."""
@@ -84,7 +84,7 @@ class Cut:
     rate: float | None = None
     # Whether the key frame is the first there is: then there is nothing to skip.
     from_the_start: bool = False
-    hold: Hold | None = None
+    hold: HeldFrame | None = None
 
     @property
     def margin_seconds(self) -> float:
@@ -99,11 +99,11 @@ def encode_span(
     source: Path,
     index: int,
     cut: Cut,
-    outputs: Sequence[Output],
+    outputs: Sequence[VideoOutput],
     *,
     prepare: Sequence[str] = (),
     device: Sequence[str] = (),
-    overlay: Overlay | None = None,
+    overlay: OverlayInput | None = None,
 ) -> list[str]:
     """Decode once; every output gets the same frames, and key frames at the same times."""
     argv = [program, *QUIET, *device, "-copyts", *_seek(cut), *guarded(source)]
@@ -415,7 +415,7 @@ def _seek(cut: Cut) -> list[str]:
     return ["-seek_timestamp", "1", "-ss", f"{at:.6f}", "-noaccurate_seek"]
 
 
-def _seek_overlay(cut: Cut, overlay: Overlay) -> list[str]:
+def _seek_overlay(cut: Cut, overlay: OverlayInput) -> list[str]:
     at = overlay.begin + float((cut.start_pts - cut.zero_pts) * cut.time_base)
     return ["-ss", f"{at:.6f}", "-noaccurate_seek"] if at > 0 else []
 
@@ -451,9 +451,9 @@ def _trimmed(cut: Cut) -> list[str]:
 def _graph(
     index: int,
     cut: Cut,
-    outputs: Sequence[Output],
+    outputs: Sequence[VideoOutput],
     prepare: Sequence[str],
-    overlay: Overlay | None,
+    overlay: OverlayInput | None,
 ) -> str:
     chain = ",".join([*_trimmed(cut), *prepare])
     labels = "".join(f"[s{number}]" for number in range(len(outputs)))

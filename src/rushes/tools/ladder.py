@@ -17,7 +17,7 @@ COPY_FACTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendition:
+class PlannedRung:
     name: str
     width: int
     height: int
@@ -37,7 +37,7 @@ def frame_rate(video: VideoStream) -> float:
 
 def renditions(
     profile: Profile, video: VideoStream, qualities: Sequence[str] | None = None
-) -> list[Rendition]:
+) -> list[PlannedRung]:
     """Largest first. What is above the source, or not asked for, is there as skipped; there is
     always one that is made."""
     short = min(video.shown)
@@ -57,10 +57,10 @@ def renditions(
     return [replace(each, skipped=each.skipped or each.name not in wanted) for each in made]
 
 
-def _rendition(rung: Rung, codec: Codec, video: VideoStream, *, skipped: bool) -> Rendition:
+def _rendition(rung: Rung, codec: Codec, video: VideoStream, *, skipped: bool) -> PlannedRung:
     width, height = fitted(video.shown, rung.height)
     factor = FAST_FACTOR if frame_rate(video) > CALM else 1
-    return Rendition(
+    return PlannedRung(
         name=rendition_name(rung, codec),
         width=width,
         height=height,

@@ -78,10 +78,10 @@ def media_playlist(seconds: Sequence[float], *, target_seconds: float, growing: 
     return "\n".join(lines) + "\n"
 
 
-def target_duration(seconds: Sequence[float], wished: float) -> int:
+def target_duration(seconds: Sequence[float], planned: float) -> int:
     """No segment may be longer, when rounded."""
     longest = max((math.floor(each + 0.5) for each in seconds), default=1)
-    return max(math.ceil(wished), longest, 1)
+    return max(math.ceil(planned), longest, 1)
 
 
 def rate(sizes: Sequence[int], seconds: Sequence[float]) -> int:
@@ -153,11 +153,11 @@ def with_captions(master: str, uri: str, language: str | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _free_name(master: str, wished: str) -> str:
+def _free_name(master: str, preferred: str) -> str:
     """In a group, no two may have the same."""
     taken = [line for line in master.splitlines() if f'GROUP-ID="{CAPTIONS_GROUP}"' in line]
-    is_taken = any(f'NAME="{_quoted(wished)}"' in line for line in taken)
-    return f"{wished} {len(taken) + 1}" if is_taken else wished
+    is_taken = any(f'NAME="{_quoted(preferred)}"' in line for line in taken)
+    return f"{preferred} {len(taken) + 1}" if is_taken else preferred
 
 
 def _subtitles(text: Text, uri: str) -> str:
@@ -231,7 +231,7 @@ def _quoted(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class DashTrack:
     """A rendition and how long its segments are, for a manifest that counts in `timescale`."""
 
     media: Video | Audio
@@ -245,7 +245,7 @@ class Track:
         return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def presented(tracks: Sequence[Track], seconds: float) -> float:
+def presented(tracks: Sequence[DashTrack], seconds: float) -> float:
     """How long the whole is, for a manifest: a moment longer than the longest track, which sound is
     by a part of its last packet. dash.js looks five times a second whether that time has come, and
     if it has before the browser says that all has ended, it seeks back and pauses."""
@@ -253,7 +253,7 @@ def presented(tracks: Sequence[Track], seconds: float) -> float:
     return (math.floor(max(seconds, *ends, 0.0) * 1000) + 1) / 1000
 
 
-def manifest(tracks: Sequence[Track], seconds: float, texts: Sequence[Text] = ()) -> str:
+def manifest(tracks: Sequence[DashTrack], seconds: float, texts: Sequence[Text] = ()) -> str:
     videos = [track for track in tracks if isinstance(track.media, Video)]
     sounds = [track for track in tracks if isinstance(track.media, Audio)]
     longest = max((ticks / track.timescale for track in tracks for ticks in track.ticks), default=1)
@@ -307,9 +307,9 @@ def _text_set(number: int, text: Text, uri: str, role: str = "subtitle") -> list
     ]
 
 
-def _by_sound(tracks: Sequence[Track]) -> list[list[Track]]:
+def _by_sound(tracks: Sequence[DashTrack]) -> list[list[DashTrack]]:
     """The same sound with more and with fewer bits together."""
-    groups: dict[object, list[Track]] = {}
+    groups: dict[object, list[DashTrack]] = {}
     for track in tracks:
         audio = track.media
         assert isinstance(audio, Audio)
@@ -317,16 +317,16 @@ def _by_sound(tracks: Sequence[Track]) -> list[list[Track]]:
     return list(groups.values())
 
 
-def _by_codec(tracks: Sequence[Track]) -> list[list[Track]]:
+def _by_codec(tracks: Sequence[DashTrack]) -> list[list[DashTrack]]:
     """Players switch inside a set, which they can do between renditions of one codec."""
-    groups: dict[str, list[Track]] = {}
+    groups: dict[str, list[DashTrack]] = {}
     for track in tracks:
         groups.setdefault(track.media.codecs.split(".")[0], []).append(track)
     return list(groups.values())
 
 
 def _adaptation_set(
-    number: int, kind: str, tracks: Sequence[Track], more: str, role: str = ""
+    number: int, kind: str, tracks: Sequence[DashTrack], more: str, role: str = ""
 ) -> list[str]:
     lines = [
         f'    <AdaptationSet id="{number}" contentType="{kind}" mimeType="{kind}/mp4"'
@@ -339,7 +339,7 @@ def _adaptation_set(
     return [*lines, "    </AdaptationSet>"]
 
 
-def _representation(track: Track) -> list[str]:
+def _representation(track: DashTrack) -> list[str]:
     media = track.media
     about: dict[str, Any] = {"id": media.name, "bandwidth": media.bandwidth, "codecs": media.codecs}
     if isinstance(media, Video):

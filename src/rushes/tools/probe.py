@@ -1,4 +1,4 @@
-"""What is in a source: streams, times, shape. Reading ffprobe's answer is pure."""
+"""What is in a source: streams, times, shape. Reading ffprobe's output is pure."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ OTHER_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
 @dataclass(frozen=True, slots=True)
-class Cue:
+class SubtitleCue:
     start: float
     end: float
     text: str
@@ -41,21 +41,21 @@ class Written:
     cut: bool
 
 
-def read(vtt: str) -> Iterator[Cue]:
+def read(vtt: str) -> Iterator[SubtitleCue]:
     """As ffmpeg writes them; what is no cue is left out."""
     times: tuple[float, float] | None = None
     lines: list[str] = []
     for line in [*vtt.splitlines(), ""]:
         if match := TIMING.match(line):
             if times and lines:
-                yield Cue(*times, "\n".join(lines))
+                yield SubtitleCue(*times, "\n".join(lines))
             found = match.groups()
             times, lines = (_seconds(*found[:4]), _seconds(*found[4:])), []
         elif times and line.strip():
             lines.append(line)
         elif times:
             if lines:
-                yield Cue(*times, "\n".join(lines))
+                yield SubtitleCue(*times, "\n".join(lines))
             times, lines = None, []
 
 

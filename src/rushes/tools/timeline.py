@@ -39,7 +39,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HeldFrame:
     """The frame at `last_pts` is shown again `count` times, from `first_pts` on until `stop_pts`,
     because the sound goes on."""
 
@@ -65,7 +65,7 @@ class Timeline:
     keys: Sequence[int]
     # Of the whole source; a part of a timeline may not reach back to it.
     first_key: int | None = None
-    hold: Hold | None = None
+    hold: HeldFrame | None = None
     # Of the whole source, too: frames a second, as most are, and whether there are but few, or
     # pauses. Frames that are decoded out of order cannot tell how long they are shown, and Chromium
     # then shows the wrong one when it is sent into a pause.
@@ -215,14 +215,14 @@ def _pauses(shown: Sequence[int], time_base: Fraction) -> float:
     return sum(step for step in steps if step > PAUSE_SECONDS)
 
 
-def _hold(last: int, stop: int, time_base: Fraction, sound_end: float | None) -> Hold | None:
+def _hold(last: int, stop: int, time_base: Fraction, sound_end: float | None) -> HeldFrame | None:
     if sound_end is None:
         return None
     until = round(_exactly(sound_end) / time_base)
     seconds = float((until - stop) * time_base)
     if seconds <= OUTLASTS_SECONDS:
         return None
-    return Hold(last, stop, until, min(until - stop, max(1, int(seconds / HELD_SECONDS))))
+    return HeldFrame(last, stop, until, min(until - stop, max(1, int(seconds / HELD_SECONDS))))
 
 
 def rate(pts: Sequence[int], time_base: Fraction) -> float | None:

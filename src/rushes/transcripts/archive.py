@@ -17,8 +17,8 @@ import msgspec
 from rushes import errors, ids
 from rushes.db.database import Tx
 from rushes.transcripts import editing, revisions, search, store
-from rushes.transcripts.editing import Change
-from rushes.transcripts.revisions import Draft, Reason, SegmentChange
+from rushes.transcripts.editing import SegmentEdit
+from rushes.transcripts.revisions import Reason, RevisionDraft, SegmentChange
 from rushes.transcripts.transcript import Transcript
 
 Origin = Literal["machine", "imported"]
@@ -192,7 +192,7 @@ def add(
     job_id: str | None,
     transcript: Transcript | Prepared,
 ) -> str:
-    """What a job has heard; answers its id. Saying it twice is harmless, and who is overtaken by a
+    """What a job has heard; returns its id. Saying it twice is harmless, and who is overtaken by a
     job that was ordered later says it for the record."""
     before = store.of_job(tx, job_id) if job_id is not None else None
     if before is not None:
@@ -276,14 +276,14 @@ def purge(tx: Tx, media_id: str) -> None:
 # People's
 
 
-def draft_edit(kept: Kept, revision: int, changes: Sequence[Change]) -> Draft:
+def draft_edit(kept: Kept, revision: int, changes: Sequence[SegmentEdit]) -> RevisionDraft:
     """On top of `revision`; EditedMeanwhile if that is not the newest."""
     _check(kept, revision)
     before = kept.transcript
     return revisions.draft(before, editing.edited(before, changes), "edited")
 
 
-def draft_revert(tx: Tx, kept: Kept, revision: int, to: int) -> Draft:
+def draft_revert(tx: Tx, kept: Kept, revision: int, to: int) -> RevisionDraft:
     """Back to an older text, at the times that it is heard today."""
     _check(kept, revision)
     later = _later(tx, kept, to)
@@ -292,7 +292,7 @@ def draft_revert(tx: Tx, kept: Kept, revision: int, to: int) -> Draft:
     return revisions.draft(now, older, "reverted")
 
 
-def write(tx: Tx, kept: Kept, user_id: str, draft: Draft) -> Kept:
+def write(tx: Tx, kept: Kept, user_id: str, draft: RevisionDraft) -> Kept:
     """The next revision; the same text again is none. EditedMeanwhile if somebody was quicker."""
     _lock(tx, kept.media_id)
     if draft.is_same:
@@ -344,7 +344,7 @@ def import_captions(
 
 
 def _lock(tx: Tx, media_id: str) -> str:
-    """Answers whose it is."""
+    """Returns whose it is."""
     row = store.touch(tx, media_id)
     if row is None:
         raise errors.NotFound(f"no media {media_id}")
@@ -403,7 +403,7 @@ def _indexed(tx: Tx, kept: Kept) -> Kept:
     return kept
 
 
-def _write(tx: Tx, kept: Kept, user_id: str, draft: Draft) -> Kept:
+def _write(tx: Tx, kept: Kept, user_id: str, draft: RevisionDraft) -> Kept:
     row = store.add_revision(
         tx,
         kept.media_id,

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from rushes import errors
 from rushes.transcripts import transcript
 from rushes.transcripts.layout import NOBODY, Cue, cues
-from rushes.transcripts.transcript import Segment, Transcript
+from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
 __all__ = ["FORMATS", "Cue", "cues", "parse", "render", "srt", "txt", "vtt"]
 
@@ -92,7 +92,7 @@ def txt(t: Transcript, *, names: Mapping[str, str] = NOBODY) -> str:
     return "\n\n".join(made) + "\n"
 
 
-def _paragraphs(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+def _paragraphs(segments: Sequence[TranscriptSegment]) -> Iterator[list[TranscriptSegment]]:
     held = [segments[0]]
     for before, segment in pairwise(segments):
         is_new = (
@@ -271,7 +271,7 @@ def _repeated(before: _Block, after: _Block) -> int:
     )
 
 
-def _segments(block: _Block, is_vtt: bool) -> Iterator[Segment]:
+def _segments(block: _Block, is_vtt: bool) -> Iterator[TranscriptSegment]:
     """One, or one for each voice."""
     text = "\n".join(block.lines)
     parts: list[str | None] = [None, *(VOICE.split(text) if is_vtt else [text])]
@@ -280,7 +280,7 @@ def _segments(block: _Block, is_vtt: bool) -> Iterator[Segment]:
         lines = (transcript.clean(read(line)) for line in (said or "").split("\n"))
         if text := transcript.joined(line for line in lines if line):
             speaker = transcript.clean(_read_vtt(name or ""))[: transcript.SPEAKER_LIMIT]
-            yield Segment(
+            yield TranscriptSegment(
                 id="", start=block.start, end=block.end, text=text, speaker=speaker or None
             )
 

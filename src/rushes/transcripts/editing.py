@@ -15,8 +15,8 @@ from rushes.transcripts import tokens
 from rushes.transcripts.transcript import (
     IS_UNSPACED,
     SPEAKER_LIMIT,
-    Segment,
     Transcript,
+    TranscriptSegment,
     Word,
     clean,
     joined,
@@ -30,7 +30,7 @@ ALIGNING_STEPS = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SegmentEdit:
     """What is None stays. An empty text removes the segment, an empty speaker its speaker."""
 
     segment_id: str
@@ -43,8 +43,8 @@ class Difference:
     """One segment before and after; None where it was not there."""
 
     segment_id: str
-    before: Segment | None
-    after: Segment | None
+    before: TranscriptSegment | None
+    after: TranscriptSegment | None
     words_before: Sequence[Word] = ()
     words_after: Sequence[Word] = ()
 
@@ -68,18 +68,18 @@ def words_of(t: Transcript) -> dict[str, list[Word]]:
     return found
 
 
-def edited(t: Transcript, changes: Sequence[Change]) -> Transcript:
+def edited(t: Transcript, changes: Sequence[SegmentEdit]) -> Transcript:
     """What nobody changed stays as it is, with its ids and times."""
-    by_id: dict[str, list[Change]] = {}
+    by_id: dict[str, list[SegmentEdit]] = {}
     for change in changes:
         by_id.setdefault(change.segment_id, []).append(change)
     if unknown := by_id.keys() - {each.id for each in t.segments}:
         raise errors.NotFound(f"no such segment: {min(unknown)}")
     words = words_of(t)
     limits = [each.start for each in t.segments[1:]] + [float("inf")]
-    segments: list[Segment] = []
+    segments: list[TranscriptSegment] = []
     for segment, limit in zip(t.segments, limits, strict=True):
-        kept: Segment | None = segment
+        kept: TranscriptSegment | None = segment
         for change in by_id.get(segment.id, []):
             if kept is not None:
                 kept, words[segment.id] = _changed(kept, words[segment.id], change, limit)
@@ -87,7 +87,9 @@ def edited(t: Transcript, changes: Sequence[Change]) -> Transcript:
     return _made(t, segments, words)
 
 
-def _made(t: Transcript, segments: list[Segment], words: dict[str, list[Word]]) -> Transcript:
+def _made(
+    t: Transcript, segments: list[TranscriptSegment], words: dict[str, list[Word]]
+) -> Transcript:
     return replace(
         t,
         text=joined(each.text for each in segments),
@@ -97,8 +99,8 @@ def _made(t: Transcript, segments: list[Segment], words: dict[str, list[Word]]) 
 
 
 def _changed(
-    segment: Segment, words: list[Word], change: Change, limit: float
-) -> tuple[Segment | None, list[Word]]:
+    segment: TranscriptSegment, words: list[Word], change: SegmentEdit, limit: float
+) -> tuple[TranscriptSegment | None, list[Word]]:
     if change.text is not None:
         text = clean(change.text)
         if not text:
@@ -138,7 +140,9 @@ def _key(text: str) -> str:
     return "".join(each.word for each in tokens.tokens(text)) or text
 
 
-def _realigned(words: Sequence[Word], text: str, segment: Segment, limit: float) -> list[Word]:
+def _realigned(
+    words: Sequence[Word], text: str, segment: TranscriptSegment, limit: float
+) -> list[Word]:
     """Words that stay keep their times, new ones get the time of those that they stand for, and
     what was not there before gets what is between its neighbours."""
     old = [atom for word in words for atom in _atoms(word)]
@@ -244,7 +248,7 @@ def _spread(texts: Sequence[str], start: float, end: float, speaker: str | None)
 
 
 def _between(
-    before: Sequence[Word], after: Sequence[_Atom], segment: Segment
+    before: Sequence[Word], after: Sequence[_Atom], segment: TranscriptSegment
 ) -> tuple[float, float]:
     start = before[-1].end if before else segment.start
     return start, max(start, after[0].start if after else segment.end)
@@ -258,7 +262,7 @@ def cut(t: Transcript, *, shift: float, end: float | None) -> Transcript:
     the middle of it is."""
     last = float("inf") if end is None else max(end, 0.0)
     words = words_of(t)
-    segments: list[Segment] = []
+    segments: list[TranscriptSegment] = []
     for segment in t.segments:
         own = [word for each in words[segment.id] if (word := _moved_word(each, shift, last))]
         moved = _moved_segment(segment, shift, last)
@@ -291,7 +295,9 @@ def _moved_word(word: Word, shift: float, last: float) -> Word | None:
     )
 
 
-def _moved_segment(segment: Segment, shift: float, last: float) -> Segment | None:
+def _moved_segment(
+    segment: TranscriptSegment, shift: float, last: float
+) -> TranscriptSegment | None:
     start, end = _clip(segment.start, segment.end, shift, last)
     middle = (segment.start + segment.end) / 2 + shift
     if not 0 <= middle <= last and end - start < HEARD_SECONDS:
@@ -300,8 +306,8 @@ def _moved_segment(segment: Segment, shift: float, last: float) -> Segment | Non
 
 
 def _of_words(
-    before: Segment, moved: Segment | None, kept: Sequence[Word], count: int
-) -> Segment | None:
+    before: TranscriptSegment, moved: TranscriptSegment | None, kept: Sequence[Word], count: int
+) -> TranscriptSegment | None:
     if not kept:
         return None
     if moved is not None and len(kept) == count:

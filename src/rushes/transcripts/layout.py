@@ -43,7 +43,7 @@ class Cue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _CuePiece:
     text: str
     start: float
     end: float
@@ -54,7 +54,7 @@ class _Piece:
 class _Run:
     """What is said in one go. `is_exact`: its times are somebody's own and are left alone."""
 
-    pieces: Sequence[_Piece]
+    pieces: Sequence[_CuePiece]
     speaker: str | None
     is_exact: bool = False
 
@@ -96,11 +96,11 @@ def _runs(t: Transcript, names: Mapping[str, str]) -> Iterator[_Run]:
             yield _Run(pieces, speaker, is_exact=True)
 
 
-def _spoken(words: Sequence[Word]) -> list[_Piece]:
-    pieces: list[_Piece] = []
+def _spoken(words: Sequence[Word]) -> list[_CuePiece]:
+    pieces: list[_CuePiece] = []
     for word in words:
         own = _shared(word.word, word.start, word.end) if _is_long(word.word) else []
-        own = own or [_Piece(word.word, word.start, word.end, False)]
+        own = own or [_CuePiece(word.word, word.start, word.end, False)]
         last = pieces[-1].text[-1] if pieces else "。"
         has_space = not (IS_UNSPACED.match(last) or IS_UNSPACED.match(word.word[0]))
         pieces += [replace(own[0], has_space=has_space), *own[1:]]
@@ -111,7 +111,7 @@ def _is_long(word: str) -> bool:
     return " " in word or _width(word) > LINE
 
 
-def _shared(text: str, start: float, end: float) -> list[_Piece]:
+def _shared(text: str, start: float, end: float) -> list[_CuePiece]:
     """Each piece gets as much of the time as it has of the text."""
     found = [
         (part, begin, has_space)
@@ -121,7 +121,7 @@ def _shared(text: str, start: float, end: float) -> list[_Piece]:
     scale = (end - start) / max(len(text), 1)
     begins = [start + begin * scale for _, begin, _ in found] + [end]
     return [
-        _Piece(part, begins[number], begins[number + 1], has_space)
+        _CuePiece(part, begins[number], begins[number + 1], has_space)
         for number, (part, _, has_space) in enumerate(found)
     ]
 
@@ -200,7 +200,7 @@ def _labelled(runs: Sequence[_Run]) -> Iterator[_Run]:
 class _Measure:
     """How wide any row of pieces is."""
 
-    def __init__(self, pieces: Sequence[_Piece]) -> None:
+    def __init__(self, pieces: Sequence[_CuePiece]) -> None:
         self.spaces = [NARROW if each.has_space else 0 for each in pieces]
         wide = (space + _width(each.text) for space, each in zip(self.spaces, pieces, strict=True))
         self.sums = list(accumulate(wide, initial=0))
@@ -251,7 +251,7 @@ def _cost(width: int, seconds: float) -> float:
     return 100 + 40 * empty * empty + 20 * min(hurry, 2.0) + 50 * flash
 
 
-def _roughness(pieces: Sequence[_Piece], place: int) -> float:
+def _roughness(pieces: Sequence[_CuePiece], place: int) -> float:
     """What it costs to stop before this piece: little where one would take a breath."""
     before, after = pieces[place - 1], pieces[place]
     if merge.ends_sentence(before.text):
@@ -275,7 +275,7 @@ def _cue(run: _Run, measure: _Measure, first: int, end: int) -> Cue:
     )
 
 
-def _break(pieces: Sequence[_Piece], measure: _Measure, first: int, end: int) -> int:
+def _break(pieces: Sequence[_CuePiece], measure: _Measure, first: int, end: int) -> int:
     """Two lines of about the same length, the first ending a clause if it can."""
 
     def price(place: int) -> float:
@@ -289,7 +289,7 @@ def _break(pieces: Sequence[_Piece], measure: _Measure, first: int, end: int) ->
     )
 
 
-def _line(pieces: Sequence[_Piece]) -> str:
+def _line(pieces: Sequence[_CuePiece]) -> str:
     spaced = "".join(f"{' ' if each.has_space else ''}{each.text}" for each in pieces)
     return spaced.strip()
 
@@ -323,7 +323,7 @@ def _stop(cue: Cue, start: int, stop: int, limit: int | None, *, is_last: bool) 
     if limit is None or limit <= start:
         return min(stop, longest)
     letters = sum(map(_width, cue.lines)) / NARROW
-    wished = max(SHORTEST_SECONDS, letters / CHARACTERS_A_SECOND)
-    stop = min(max(stop, start + round(wished * 1000)), longest, limit)
+    readable = max(SHORTEST_SECONDS, letters / CHARACTERS_A_SECOND)
+    stop = min(max(stop, start + round(readable * 1000)), longest, limit)
     is_flicker = not is_last and limit - stop < FLICKER_SECONDS * 1000
     return min(limit, longest) if is_flicker else stop

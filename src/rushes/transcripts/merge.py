@@ -53,25 +53,27 @@ def speaker_of(words: Sequence[Word]) -> str | None:
     return max(seconds, key=lambda name: round(seconds[name], 6), default=None)
 
 
-def speakers(spans: Sequence[tuple[float, float]], turns: Sequence[Turn]) -> list[str]:
-    """Of each span (in the order of time): by largest overlap, else whoever is near, else as the
-    neighbours. There is an answer for every span when there is any turn."""
+def speakers(intervals: Sequence[tuple[float, float]], turns: Sequence[Turn]) -> list[str]:
+    """Of each interval (in the order of time): by largest overlap, else whoever is near, else as
+    the neighbours. Every interval gets a speaker when there is any turn."""
     ordered = sorted(turns, key=lambda turn: (turn.start, turn.end))
-    found = _by_overlap(spans, ordered)
+    found = _by_overlap(intervals, ordered)
     if None in found:
-        found = _by_distance(spans, ordered, found, NEAR_SECONDS)
+        found = _by_distance(intervals, ordered, found, NEAR_SECONDS)
     if None in found and any(found):
-        found = _as_neighbours(spans, found)
+        found = _as_neighbours(intervals, found)
     if None in found:
-        found = _by_distance(spans, ordered, found, float("inf"))
+        found = _by_distance(intervals, ordered, found, float("inf"))
     return [each for each in found if each is not None]
 
 
-def _by_overlap(spans: Sequence[tuple[float, float]], ordered: Sequence[Turn]) -> list[str | None]:
+def _by_overlap(
+    intervals: Sequence[tuple[float, float]], ordered: Sequence[Turn]
+) -> list[str | None]:
     found: list[str | None] = []
     current: list[Turn] = []
     following = 0
-    for start, end in spans:
+    for start, end in intervals:
         while following < len(ordered) and ordered[following].start < end:
             current.append(ordered[following])
             following += 1
@@ -86,7 +88,7 @@ def _by_overlap(spans: Sequence[tuple[float, float]], ordered: Sequence[Turn]) -
 
 
 def _by_distance(
-    spans: Sequence[tuple[float, float]],
+    intervals: Sequence[tuple[float, float]],
     ordered: Sequence[Turn],
     found: Sequence[str | None],
     limit: float,
@@ -95,7 +97,7 @@ def _by_distance(
     # Of all turns that begin up to here, the one that lasts longest.
     longest = list(accumulate(ordered, _longer))
     nearest = list(found)
-    for number, (start, end) in enumerate(spans):
+    for number, (start, end) in enumerate(intervals):
         if nearest[number] is None:
             middle = (start + end) / 2
             place = bisect_right(starts, middle)
@@ -114,16 +116,16 @@ def _distance(turn: Turn, moment: float) -> float:
 
 
 def _as_neighbours(
-    spans: Sequence[tuple[float, float]], found: Sequence[str | None]
+    intervals: Sequence[tuple[float, float]], found: Sequence[str | None]
 ) -> list[str | None]:
-    """The closer one of the known spans before and after."""
+    """The closer one of the known intervals before and after."""
     known = [number for number, speaker in enumerate(found) if speaker is not None]
     filled = list(found)
-    for number, (start, end) in enumerate(spans):
+    for number, (start, end) in enumerate(intervals):
         if filled[number] is None:
             place = bisect_right(known, number)
             before, after = known[max(place - 1, 0)], known[min(place, len(known) - 1)]
-            is_later = spans[after][0] - end < start - spans[before][1]
+            is_later = intervals[after][0] - end < start - intervals[before][1]
             filled[number] = found[after if is_later or before > number else before]
     return filled
 

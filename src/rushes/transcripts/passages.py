@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rushes.transcripts import transcript
-from rushes.transcripts.transcript import Engine, Passage, Transcript, Turn
+from rushes.transcripts.transcript import Passage, Transcript, TranscriptEngine, Turn
 
 TURNS, PAGE, LAST = "turns", "page", "last"
 TURNS_PER_PAGE = 2000
@@ -78,15 +78,15 @@ def next_of(contents: Sequence[Any]) -> Any:
     return None
 
 
-def made_of(contents: Sequence[Any], engine: Engine) -> Transcript:
+def made_of(contents: Sequence[Any], engine: TranscriptEngine) -> Transcript:
     return transcript.build(spoken(contents), turns(contents), engine)
 
 
-def engine_of(result: Any) -> Engine:
+def engine_of(result: Any) -> TranscriptEngine:
     """Which engine and models, in the words of the worker that used them."""
     said = result.get("engine") if isinstance(result, Mapping) else None
     said = said if isinstance(said, Mapping) else {}
-    return Engine(
+    return TranscriptEngine(
         provider=_word(said.get("provider")) or "unknown",
         transcription_model=_word(said.get("transcription_model")) or "unknown",
         diarization_model=_word(said.get("diarization_model")),

@@ -15,7 +15,7 @@ import msgspec
 from rushes.transcripts import editing
 from rushes.transcripts import transcript as transcripts
 from rushes.transcripts.editing import Difference
-from rushes.transcripts.transcript import Segment, Transcript
+from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
 Reason = Literal["edited", "reverted", "trimmed"]
 
@@ -25,8 +25,8 @@ class SegmentChange:
     """None is a segment that was not there, or is not any more."""
 
     segment_id: str
-    before: Segment | None
-    after: Segment | None
+    before: TranscriptSegment | None
+    after: TranscriptSegment | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +38,14 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trim(Move):
+class TrimChange(Move):
     """With the text from before it."""
 
     before: Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class RevisionDraft:
     """A text to be written. `segment_ids` are those that it changes; None: perhaps all."""
 
     reason: Reason
@@ -73,9 +73,9 @@ def read(document: str) -> Transcript:
     return msgspec.json.decode(document, type=Transcript)
 
 
-def draft(old: Transcript, new: Transcript, reason: Literal["edited", "reverted"]) -> Draft:
+def draft(old: Transcript, new: Transcript, reason: Literal["edited", "reverted"]) -> RevisionDraft:
     differences = editing.changed_segments(old, new)
-    return Draft(
+    return RevisionDraft(
         reason=reason,
         transcript=new,
         document=document(new) if differences else "",
@@ -85,8 +85,8 @@ def draft(old: Transcript, new: Transcript, reason: Literal["edited", "reverted"
 
 
 def trimmed(
-    now: Transcript, before: Sequence[Trim], *, shift: float, end: float | None
-) -> Draft | None:
+    now: Transcript, before: Sequence[TrimChange], *, shift: float, end: float | None
+) -> RevisionDraft | None:
     """`before`: trims since people last changed something, oldest first. It is cut from what was
     there before them, so that a wider one brings back what a narrow one took. None: it changes
     nothing."""
@@ -94,17 +94,17 @@ def trimmed(
     new = editing.cut(whole, shift=sum(each.shift for each in before) + shift, end=end)
     if not shift and new == now:
         return None
-    return Draft(
+    return RevisionDraft(
         reason="trimmed",
         transcript=new,
         document=document(new),
-        changes=encode(Trim(shift=shift, end=end, before=now)),
+        changes=encode(TrimChange(shift=shift, end=end, before=now)),
         segment_ids=None,
     )
 
 
-def read_trim(changes: str) -> Trim:
-    return msgspec.json.decode(changes, type=Trim)
+def read_trim(changes: str) -> TrimChange:
+    return msgspec.json.decode(changes, type=TrimChange)
 
 
 def moves(rows: Iterable[Mapping[str, Any]]) -> list[Move]:

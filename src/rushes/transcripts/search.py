@@ -1,6 +1,6 @@
 """Finding the second at which something was said, and the media whose title says it.
 
-The index knows words and their stems, and answers candidates from the newest on; which of them are
+The index knows words and their stems, and returns candidates from the newest on; which of them are
 meant, and in which order they are shown, is decided here, the same for every database.
 """
 
@@ -20,13 +20,13 @@ from rushes import errors
 from rushes.db.database import Tx
 from rushes.transcripts import search_store as store
 from rushes.transcripts import tokens
-from rushes.transcripts.search_store import Moment
-from rushes.transcripts.tokens import Query, Token
+from rushes.transcripts.search_store import IndexedMoment
+from rushes.transcripts.tokens import Query, TextToken
 from rushes.transcripts.transcript import Transcript
 
 # So many are ranked together; older ones come on later pages.
 CANDIDATES = 100
-# Pages without a hit that are passed over before an answer is given.
+# Pages without a hit that are passed over before it returns.
 MOST_WINDOWS = 5
 # The beginning of a word counts from so many letters on, and is in the index.
 PREFIX_LETTERS = 3
@@ -66,7 +66,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HitPage:
     hits: Sequence[Hit]
     next_cursor: str | None
 
@@ -76,7 +76,7 @@ class Page:
 
 def search(
     tx: Tx, q: str, *, user_id: str | None, limit: int = 20, cursor: str | None = None
-) -> Page:
+) -> HitPage:
     """What of this user's (None: of anybody's) says `q`; the best of the newest first."""
     query = _settled(tokens.parse_query(q))
     wanted = [*_wanted(query, store.languages(tx))]
@@ -88,12 +88,12 @@ def search(
         ranked = _ranked(query, store.read(tx, ids, user_id)) if ids else []
         shown = ranked[skip : skip + limit]
         if skip + limit < len(ranked):
-            return Page([_hit(query, row) for row in shown], f"{ids[0]}.{skip + limit}")
+            return HitPage([_hit(query, row) for row in shown], f"{ids[0]}.{skip + limit}")
         older = f"{ids[-1] - 1}.0" if len(ids) == CANDIDATES else None
         if shown or older is None:
-            return Page([_hit(query, row) for row in shown], older)
+            return HitPage([_hit(query, row) for row in shown], older)
         upto, skip = ids[-1] - 1, 0
-    return Page([], older)
+    return HitPage([], older)
 
 
 def _read_cursor(cursor: str | None) -> tuple[int, int]:
@@ -170,7 +170,7 @@ def _fit(query: Query, text: str, language: str | None) -> tuple[int, int] | Non
 
 
 def _other_forms(
-    word: str, is_prefix: bool, found: Sequence[Token], language: str | None
+    word: str, is_prefix: bool, found: Sequence[TextToken], language: str | None
 ) -> list[int]:
     stem = tokens.stem(word, language)
     return [
@@ -180,7 +180,7 @@ def _other_forms(
     ]
 
 
-def _said(phrase: Sequence[str], found: Sequence[Token]) -> list[int]:
+def _said(phrase: Sequence[str], found: Sequence[TextToken]) -> list[int]:
     words = [each.word for each in found]
     return [
         at
@@ -292,7 +292,7 @@ def forget(tx: Tx, media_id: str) -> None:
 
 
 def catch_up(tx: Tx) -> int:
-    """Titles from before there was a search, some at a time; answers how many."""
+    """Titles from before there was a search, some at a time; returns how many."""
     rows = store.without_title(tx, CATCH_UP_PAGE)
     ids = store.new_ids(tx, len(rows))
     store.put(
@@ -320,10 +320,10 @@ def _sounds(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _moment(
     id: int, media_id: str, user_id: str, facts: dict[str, Any], known: Lexemes | None = None
-) -> Moment:
+) -> IndexedMoment:
     language = facts.get("language")
     words, others = known or _lexemes(facts["text"], language)
-    return Moment(
+    return IndexedMoment(
         id=id,
         media_id=media_id,
         user_id=user_id,

@@ -1,7 +1,7 @@
 """The SQL of moments, and the index over them: the one place where the two databases differ much.
 
 Python decides what a word is (`tokens.py`) and hands over plain lexemes of a-z, 0-9 and _, so that
-FTS5 and tsvector find the same. Either answers the newest moments first, and stops early: words
+FTS5 and tsvector find the same. Either returns the newest moments first, and stops early: words
 that are everywhere cost no more than others.
 """
 
@@ -16,7 +16,7 @@ from rushes.db.database import Tx
 Row = dict[str, Any]
 # All of these, of each any of these, each a word or several that follow each other. The beginning
 # of a word ends with *.
-Wanted = Sequence[Sequence[Sequence[str]]]
+SearchTerms = Sequence[Sequence[Sequence[str]]]
 
 NEWEST = 2**62
 # PostgreSQL's index has no order. So a moment's lexemes tell which blocks of ids it is in, small
@@ -27,7 +27,7 @@ MOST_AT_ONCE = 2**10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class IndexedMoment:
     """`words` in order, and what else it is to be found by."""
 
     id: int
@@ -58,7 +58,7 @@ def new_ids(tx: Tx, count: int) -> list[int]:
     return list(range(first, first + count))
 
 
-def put(tx: Tx, moments: Sequence[Moment]) -> None:
+def put(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
     """New ones, with ids that no other has. A title that somebody else was quicker to put stays."""
     rows = tx.all(
         """
@@ -180,7 +180,7 @@ def read(tx: Tx, ids: Sequence[int], user_id: str | None) -> list[Row]:
     )
 
 
-def newest(tx: Tx, wanted: Wanted, *, upto: int, limit: int) -> list[int]:
+def newest(tx: Tx, wanted: SearchTerms, *, upto: int, limit: int) -> list[int]:
     """The ids of moments that may be meant, newest first, from `upto` on."""
     if _is_postgres(tx):
         return _newest_by_blocks(tx, wanted, upto, limit)
@@ -195,7 +195,7 @@ def newest(tx: Tx, wanted: Wanted, *, upto: int, limit: int) -> list[int]:
     return [row["id"] for row in rows]
 
 
-def _newest_by_blocks(tx: Tx, wanted: Wanted, upto: int, limit: int) -> list[int]:
+def _newest_by_blocks(tx: Tx, wanted: SearchTerms, upto: int, limit: int) -> list[int]:
     """Larger blocks while there is little in them, in the end all that is left."""
     last = tx.one("SELECT max(id) AS id FROM moment_index")
     upto = min(upto, (last and last["id"]) or 0)
@@ -215,7 +215,7 @@ def _newest_by_blocks(tx: Tx, wanted: Wanted, upto: int, limit: int) -> list[int
     return found[:limit]
 
 
-def _in_block(tx: Tx, wanted: Wanted, level: int, upto: int) -> list[int]:
+def _in_block(tx: Tx, wanted: SearchTerms, level: int, upto: int) -> list[int]:
     """In the block that `upto` is in, newest first; above the highest level, everywhere."""
     if level < len(BLOCK_BITS):
         wanted = [*wanted, [[_block_lexeme(level, upto)]]]
@@ -235,7 +235,7 @@ def _block_lexeme(level: int, id: int) -> str:
     return f"__b{level}_{id >> BLOCK_BITS[level]}"
 
 
-def _match(wanted: Wanted) -> str:
+def _match(wanted: SearchTerms) -> str:
     def phrase(words: Sequence[str]) -> str:
         text = " ".join(words)
         return f'"{text[:-1]}" *' if text.endswith("*") else f'"{text}"'
@@ -243,7 +243,7 @@ def _match(wanted: Wanted) -> str:
     return " AND ".join(f"({' OR '.join(map(phrase, any_of))})" for any_of in wanted)
 
 
-def _tsquery(wanted: Wanted) -> str:
+def _tsquery(wanted: SearchTerms) -> str:
     def phrase(words: Sequence[str]) -> str:
         return " <-> ".join(
             f"'{word[:-1]}':*" if word.endswith("*") else f"'{word}'" for word in words
@@ -252,11 +252,11 @@ def _tsquery(wanted: Wanted) -> str:
     return " & ".join(f"({' | '.join(map(phrase, any_of))})" for any_of in wanted)
 
 
-def _plain(moment: Moment) -> str:
+def _plain(moment: IndexedMoment) -> str:
     return " ".join([*moment.words, *moment.others])
 
 
-def _tsvector(moment: Moment) -> str:
+def _tsvector(moment: IndexedMoment) -> str:
     places: dict[str, list[str]] = {}
     for place, word in enumerate(moment.words, 1):
         places.setdefault(word, []).append(str(place))

@@ -91,7 +91,7 @@ LANGUAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TextToken:
     """`word` is folded; it was said at text[start:end]."""
 
     start: int
@@ -99,13 +99,15 @@ class Token:
     word: str
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[TextToken]:
     if not APOSTROPHE.search(text):
         return [
-            Token(*match.span(), word) for match in WORD.finditer(text) if (word := fold(match[0]))
+            TextToken(*match.span(), word)
+            for match in WORD.finditer(text)
+            if (word := fold(match[0]))
         ]
     return [
-        Token(start, end, word)
+        TextToken(start, end, word)
         for match in WORD.finditer(text)
         for start, end in _parts(text, match)
         if (word := fold(text[start:end]))
@@ -226,9 +228,9 @@ def matches(query: Query, text: str, language: str | None) -> list[tuple[int, in
     """What to mark: [start, end) of the text, in order and apart. Parts of the query that the
     text does not have are not asked for."""
     found = tokens(text)
-    spans = [(each.start, each.end) for each in found if _is_meant(query, each.word, language)]
-    spans += (span for phrase in query.phrases for span in _said(phrase, found))
-    return _apart(spans)
+    ranges = [(each.start, each.end) for each in found if _is_meant(query, each.word, language)]
+    ranges += (each for phrase in query.phrases for each in _said(phrase, found))
+    return _apart(ranges)
 
 
 def _is_meant(query: Query, word: str, language: str | None) -> bool:
@@ -241,7 +243,7 @@ def _is_meant(query: Query, word: str, language: str | None) -> bool:
     return any(stem(each, language) == form for each in wanted)
 
 
-def _said(phrase: Sequence[str], found: Sequence[Token]) -> Iterator[tuple[int, int]]:
+def _said(phrase: Sequence[str], found: Sequence[TextToken]) -> Iterator[tuple[int, int]]:
     words = list(phrase)
     for first in range(len(found) - len(words) + 1):
         run = found[first : first + len(words)]
@@ -249,9 +251,9 @@ def _said(phrase: Sequence[str], found: Sequence[Token]) -> Iterator[tuple[int, 
             yield run[0].start, run[-1].end
 
 
-def _apart(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _apart(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
+    for start, end in sorted(ranges):
         if merged and start < merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
@@ -263,28 +265,28 @@ def snippet(
     query: Query, text: str, language: str | None, width: int = 160
 ) -> tuple[str, list[tuple[int, int]]]:
     """About `width` characters where most of it is said, and what to mark in them."""
-    spans = matches(query, text, language)
+    ranges = matches(query, text, language)
     if len(text) <= width:
-        return text, spans
-    start, end = _window(text, spans, width)
+        return text, ranges
+    start, end = _window(text, ranges, width)
     before = ELLIPSIS if start else ""
     after = ELLIPSIS if end < len(text) else ""
     moved = len(before) - start
     inside = [
-        (max(a, start) + moved, min(b, end) + moved) for a, b in spans if a < end and b > start
+        (max(a, start) + moved, min(b, end) + moved) for a, b in ranges if a < end and b > start
     ]
     return before + text[start:end] + after, inside
 
 
-def _window(text: str, spans: Sequence[tuple[int, int]], width: int) -> tuple[int, int]:
+def _window(text: str, ranges: Sequence[tuple[int, int]], width: int) -> tuple[int, int]:
     """From a word's beginning to a word's end, with a little of what was said before the marks."""
-    ends = [end for _, end in spans]
+    ends = [end for _, end in ranges]
     first = max(
-        range(len(spans)),
-        key=lambda n: bisect_right(ends, spans[n][0] + width) - n,
+        range(len(ranges)),
+        key=lambda n: bisect_right(ends, ranges[n][0] + width) - n,
         default=None,
     )
-    best = 0 if first is None else spans[first][0]
+    best = 0 if first is None else ranges[first][0]
     start = max(0, min(best - width // 4, len(text) - width))
     end = min(len(text), start + width)
     found = [each for each in tokens(text) if each.start >= start and each.end <= end]

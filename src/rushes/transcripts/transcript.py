@@ -22,7 +22,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class TranscriptSegment:
     """A sentence or so of one speaker."""
 
     id: str
@@ -33,7 +33,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class TranscriptEngine:
     provider: str
     transcription_model: str
     diarization_model: str | None = None
@@ -45,9 +45,9 @@ class Transcript:
 
     text: str
     language: str | None
-    segments: Sequence[Segment]
+    segments: Sequence[TranscriptSegment]
     words: Sequence[Word]
-    engine: Engine | None = None
+    engine: TranscriptEngine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Passage:
     text: str
     language: str | None = None
     words: Sequence[Word] = ()
-    utterances: Sequence[Segment] = ()
+    utterances: Sequence[TranscriptSegment] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +104,18 @@ def joined(texts: Iterable[str]) -> str:
     return "".join(made)
 
 
-# From an engine's answers
+# From an engine's results
 
 
-def build(passages: Sequence[Passage], turns: Sequence[Turn] | None, engine: Engine) -> Transcript:
+def build(
+    passages: Sequence[Passage], turns: Sequence[Turn] | None, engine: TranscriptEngine
+) -> Transcript:
     """Without `turns` (None, or none at all) nobody is named anywhere."""
     usable = [each for each in passages if _is_time(each.start, each.end)]
     ordered = sorted(usable, key=lambda each: each.start)
-    pieces: list[_Piece] = []
+    pieces: list[_TimedText] = []
     for passage in ordered:
-        pieces += _whole_words(passage) or _spans(passage)
+        pieces += _whole_words(passage) or _utterances(passage)
     pieces = _in_order(pieces, max((each.end for each in ordered), default=0.0))
     if turns:
         pieces = _labelled(pieces, turns)
@@ -122,20 +124,20 @@ def build(passages: Sequence[Passage], turns: Sequence[Turn] | None, engine: Eng
         text=joined(each.text for each in segments),
         language=_language(ordered),
         segments=segments,
-        words=[each.word for each in pieces if not each.is_span],
+        words=[each.word for each in pieces if not each.is_segment],
         engine=engine,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """A word, or (`is_span`) a stretch of text that is a segment by itself."""
+class _TimedText:
+    """A word, or (`is_segment`) text that is a segment by itself."""
 
     word: Word
-    is_span: bool = False
+    is_segment: bool = False
 
 
-def _whole_words(passage: Passage) -> list[_Piece]:
+def _whole_words(passage: Passage) -> list[_TimedText]:
     """Engines cut "well-known" or "1,000" in two; the text of the passage tells what is one."""
     whole: list[Word] = []
     place = 0
@@ -151,7 +153,7 @@ def _whole_words(passage: Passage) -> list[_Piece]:
             whole.append(_within(passage, each.start, each.end, text, each.confidence))
         if is_near:
             place = found + len(text)
-    return [_Piece(each) for each in whole]
+    return [_TimedText(each) for each in whole]
 
 
 def _is_one(before: str, after: str) -> bool:
@@ -168,7 +170,7 @@ def _glued(before: Word, after: Word, text: str) -> Word:
     )
 
 
-def _spans(passage: Passage) -> list[_Piece]:
+def _utterances(passage: Passage) -> list[_TimedText]:
     given = [
         (each.start, each.end, text)
         for each in passage.utterances
@@ -177,7 +179,7 @@ def _spans(passage: Passage) -> list[_Piece]:
     text = clean(passage.text)
     if not given and text and _is_time(passage.start, passage.end):
         given = [(passage.start, passage.end, text)]
-    return [_Piece(_within(passage, *each), is_span=True) for each in given]
+    return [_TimedText(_within(passage, *each), is_segment=True) for each in given]
 
 
 def _is_time(start: float, end: float) -> bool:
@@ -193,7 +195,7 @@ def _within(
     return Word(start=start, end=min(max(end, start), last), word=text, confidence=confidence)
 
 
-def _in_order(pieces: Sequence[_Piece], end: float) -> list[_Piece]:
+def _in_order(pieces: Sequence[_TimedText], end: float) -> list[_TimedText]:
     """Each begins at least a millisecond after the one before, so that it is clear which segment
     it is in, and none begins before the last one has ended. `end` is the end of all, unless there
     are more of them than milliseconds."""
@@ -205,7 +207,7 @@ def _in_order(pieces: Sequence[_Piece], end: float) -> list[_Piece]:
         starts[number] = limit = min(starts[number], limit - 1)
     ends = [*starts[1:], last][: len(starts)]
     return [
-        _Piece(_moved(each.word, start, stop), each.is_span)
+        _TimedText(_moved(each.word, start, stop), each.is_segment)
         for each, start, stop in zip(pieces, starts, ends, strict=True)
     ]
 
@@ -215,30 +217,30 @@ def _moved(word: Word, start: int, stop: int) -> Word:
     return Word(start=start / 1000, end=end / 1000, word=word.word, confidence=word.confidence)
 
 
-def _labelled(pieces: Sequence[_Piece], turns: Sequence[Turn]) -> list[_Piece]:
-    """A span is no sentence's lone word."""
-    words = merge.label([each.word for each in pieces if not each.is_span], turns)
-    spans = [(each.word.start, each.word.end) for each in pieces if each.is_span]
-    heard = iter(merge.speakers(spans, turns))
+def _labelled(pieces: Sequence[_TimedText], turns: Sequence[Turn]) -> list[_TimedText]:
+    """A whole segment is no sentence's lone word."""
+    words = merge.label([each.word for each in pieces if not each.is_segment], turns)
+    intervals = [(each.word.start, each.word.end) for each in pieces if each.is_segment]
+    heard = iter(merge.speakers(intervals, turns))
     named = iter(words)
     return [
-        _Piece(replace(each.word, speaker=next(heard)), is_span=True)
-        if each.is_span
-        else _Piece(next(named))
+        _TimedText(replace(each.word, speaker=next(heard)), is_segment=True)
+        if each.is_segment
+        else _TimedText(next(named))
         for each in pieces
     ]
 
 
-def _runs(pieces: Sequence[_Piece]) -> Iterator[list[Word]]:
+def _runs(pieces: Sequence[_TimedText]) -> Iterator[list[Word]]:
     """What is to be one segment each."""
     run: list[Word] = []
-    was_span = False
+    was_segment = False
     for each in pieces:
-        if run and (each.is_span or was_span or _is_apart(run[-1], each.word)):
+        if run and (each.is_segment or was_segment or _is_apart(run[-1], each.word)):
             yield from _short(run)
             run = []
         run.append(each.word)
-        was_span = each.is_span
+        was_segment = each.is_segment
     if run:
         yield from _short(run)
 
@@ -275,8 +277,8 @@ def _best_cut(run: Sequence[Word], length: int) -> int:
     return max(middle or [len(run) // 2], key=worth)
 
 
-def _segment(number: int, run: Sequence[Word]) -> Segment:
-    return Segment(
+def _segment(number: int, run: Sequence[Word]) -> TranscriptSegment:
+    return TranscriptSegment(
         id=ID.format(number),
         start=run[0].start,
         end=run[-1].end,
@@ -334,7 +336,7 @@ def encode(t: Transcript) -> dict[str, Any]:
     }
 
 
-def _speaker(of: Segment | Word) -> dict[str, str]:
+def _speaker(of: TranscriptSegment | Word) -> dict[str, str]:
     return {} if of.speaker is None else {"speaker": of.speaker}
 
 
@@ -390,7 +392,7 @@ def _times(entry: Mapping[Any, Any]) -> tuple[float, float] | None:
     return start, max(start, start if end is None else end)
 
 
-def _read_segment(entry: Mapping[Any, Any]) -> Segment | None:
+def _read_segment(entry: Mapping[Any, Any]) -> TranscriptSegment | None:
     """Its id may be missing still."""
     times, text = _times(entry), _text(entry.get("text"))
     if times is None or not text:
@@ -398,7 +400,7 @@ def _read_segment(entry: Mapping[Any, Any]) -> Segment | None:
     inside = _words(_list(entry.get("words")))
     start = min([times[0], *(word.start for word in inside)])
     id = entry.get("id")
-    return Segment(
+    return TranscriptSegment(
         id=clean(id)[:ID_LIMIT] if isinstance(id, str) else "",
         start=start,
         end=times[1],
@@ -407,7 +409,7 @@ def _read_segment(entry: Mapping[Any, Any]) -> Segment | None:
     )
 
 
-def _with_ids(segments: Sequence[Segment]) -> list[Segment]:
+def _with_ids(segments: Sequence[TranscriptSegment]) -> list[TranscriptSegment]:
     """Those that are missing, or there twice, are new ones."""
     ordered = sorted(segments, key=lambda each: each.start)
     taken = {each.id for each in ordered}
@@ -440,13 +442,13 @@ def _read_word(entry: Mapping[Any, Any]) -> Word | None:
     )
 
 
-def _read_engine(value: Any) -> Engine | None:
+def _read_engine(value: Any) -> TranscriptEngine | None:
     if not isinstance(value, Mapping):
         return None
     provider, model = _text(value.get("provider")), _text(value.get("transcription_model"))
     if not provider and not model:
         return None
-    return Engine(
+    return TranscriptEngine(
         provider=provider,
         transcription_model=model,
         diarization_model=_text(value.get("diarization_model")) or None,

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 from rushes import errors
 from rushes.db.database import Database, Tx
 from rushes.jobs.queue import Queue
-from rushes.media import sink, sniff, upload_store, uploads
-from rushes.media import storage as storages
-from rushes.media.sink import FileSink, Sink
-from rushes.media.storage import Storage
-from rushes.media.upload import Concat, Durable, Metadata, Part, Upload, Wishes
-from rushes.media.uploads import Limits, Received
+from rushes.storage import storage as storages
+from rushes.storage.storage import Storage
+from rushes.uploads import sink, sniff, uploads
+from rushes.uploads import store as upload_store
+from rushes.uploads.sink import Sink
+from rushes.uploads.upload import Concat, Durable, Metadata, Upload, UploadOptions, UploadPart
+from rushes.uploads.uploads import Received, UploadLimits
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -43,8 +44,8 @@ log = logging.getLogger("rushes.uploads")
 Checksum = tuple[str, bytes]
 
 
-class Intake:
-    def __init__(self, db: Database, queue: Queue, storage: Storage, limits: Limits) -> None:
+class Receiver:
+    def __init__(self, db: Database, queue: Queue, storage: Storage, limits: UploadLimits) -> None:
         self.db = db
         self.queue = queue
         self.storage = storage
@@ -109,7 +110,7 @@ class Intake:
         return Writer(self, taken, token, opened, checksum)
 
     def concatenate(self, user_id: str, partial_ids: list[str], metadata: Metadata) -> Upload:
-        """Finished when it returns; asking again for the same answers the same."""
+        """Finished when it returns; asking again for the same returns the same."""
         token = secrets.token_hex(16)
         final, partials = self.db.run(
             lambda tx: uploads.create_final(tx, self.limits, user_id, partial_ids, metadata, token)
@@ -157,15 +158,17 @@ class Intake:
         if free is not None and free - more_bytes < least:
             raise errors.DiskFull("there is not enough room on the server's disk")
 
-    def parts_of(self, item: Upload, new: Sequence[Part] = ()) -> list[Part]:
+    def parts_of(self, item: Upload, new: Sequence[UploadPart] = ()) -> list[UploadPart]:
         """The objects that hold its bytes; one alone where uploads are files."""
         with self.db.read() as tx:
             parts = upload_store.parts_of(tx, item.id)
         if parts or new:
             return [*parts, *new]
-        return [Part(0, item.offset_bytes, item.key)] if item.offset_bytes else []
+        return [UploadPart(0, item.offset_bytes, item.key)] if item.offset_bytes else []
 
-    def assemble(self, item: Upload, parts: Sequence[Part], tick: Callable[[], None]) -> Received:
+    def assemble(
+        self, item: Upload, parts: Sequence[UploadPart], tick: Callable[[], None]
+    ) -> Received:
         """All parts as the one object that becomes the source."""
         size_bytes = sum(part.size_bytes for part in parts)
         beginning = _head(sink.chunks(self.storage, parts, tick))
@@ -197,11 +200,11 @@ class Writer:
     thread; everything else runs alone."""
 
     def __init__(
-        self, intake: Intake, item: Upload, token: str, opened: Sink, checksum: Checksum | None
+        self, receiver: Receiver, item: Upload, token: str, opened: Sink, checksum: Checksum | None
     ) -> None:
         self.upload = item
         self.received_bytes = 0
-        self._intake = intake
+        self._intake = receiver
         self._token = token
         self._sink = opened
         self._checksum = checksum
@@ -209,7 +212,7 @@ class Writer:
         self._flushed_bytes = 0
         self._flushed_at = self._renewed_at = time.monotonic()
         # Durable, but not yet in the row.
-        self._unpromised: list[Part] = []
+        self._unpromised: list[UploadPart] = []
 
     @property
     def end_bytes(self) -> int:
@@ -287,26 +290,26 @@ class Writer:
         self._unpromised += durable.parts
         if self.upload.concat is Concat.PARTIAL:
             return Received(size_bytes=durable.offset_bytes)
-        if isinstance(self._sink, FileSink):
+        if not self._sink.in_parts:
             return self._inspect(durable.offset_bytes, self._sink.digest)
         parts = self._intake.parts_of(self.upload, self._unpromised)
         return self._intake.assemble(self.upload, parts, self._stay)
 
-    def commit(self, tx: Tx, received: Received, wishes: Wishes | None = None) -> Upload:
-        intake = self._intake
+    def commit(self, tx: Tx, received: Received, options: UploadOptions | None = None) -> Upload:
+        receiver = self._intake
         if self._unpromised:
             upload_store.add_parts(tx, self.upload.id, self._unpromised)
         return uploads.finish(
-            tx, intake.queue, intake.limits, self.upload, self._token, received, wishes
+            tx, receiver.queue, receiver.limits, self.upload, self._token, received, options
         )
 
     def close(self) -> None:
         """After `commit` was committed: nothing here can fail it any more."""
         self._sink.close()
-        if self.upload.concat is None and not isinstance(self._sink, FileSink):
-            intake = self._intake
+        if self.upload.concat is None and self._sink.in_parts:
+            receiver = self._intake
             with suppress(errors.Unavailable):
-                uploads.remove_parts(intake.db, intake.storage, self.upload.id, self.upload.key)
+                uploads.remove_parts(receiver.db, receiver.storage, self.upload.id, self.upload.key)
 
     def leave(self, error: BaseException) -> None:
         """The request ends in an error or before its time: what it brought is kept if it may be."""
@@ -329,21 +332,21 @@ class Writer:
             self._sink.close()
 
     def _keep(self) -> Upload:
-        intake = self._intake
+        receiver = self._intake
         self._sink.settle()
         durable = self._held_back(self._sink.sync())
-        digest = self._sink.digest if isinstance(self._sink, FileSink) else None
+        digest = self._sink.digest
         # Before the row lets go: the next writer has to find the file unlocked.
         self._sink.close()
 
         def let_go(tx: Tx) -> Upload:
-            uploads.advance(tx, intake.limits, self.upload, self._token, durable)
+            uploads.advance(tx, receiver.limits, self.upload, self._token, durable)
             upload_store.release(tx, self.upload.id, self._token)
             return uploads.found(tx, self.upload.id, self.upload.user_id)
 
-        kept = intake.db.run(let_go)
+        kept = receiver.db.run(let_go)
         if durable.offset_bytes == self.end_bytes:
-            intake.remember(kept.id, durable.offset_bytes, digest)
+            receiver.remember(kept.id, durable.offset_bytes, digest)
         return kept
 
     def _go_back(self) -> None:
@@ -375,7 +378,7 @@ class Writer:
 
     def _inspect(self, size_bytes: int, digest: _Hash | None) -> Received:
         """A file that is there in one piece: what it is, and its hash if nobody has followed it."""
-        part = Part(0, size_bytes, self.upload.key)
+        part = UploadPart(0, size_bytes, self.upload.key)
         found = sniff.identify(_head(sink.chunks(self._intake.storage, [part], self._stay)))
         if digest is None:
             digest = hashlib.sha256()

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rushes import errors
-from rushes.media import storage as storages
-from rushes.media.storage import Storage
-from rushes.media.upload import Durable, Part, Upload
+from rushes.storage import storage as storages
+from rushes.storage.storage import Storage
+from rushes.uploads.upload import Durable, Upload, UploadPart
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -32,7 +32,13 @@ PART_SECONDS = 5.0
 
 
 class Sink(Protocol):
-    """`write` and `sync` may run at the same time, each in one thread; all else runs alone."""
+    """`write` and `sync` may run at the same time, each in one thread; all else runs alone.
+
+    `digest`: of all bytes so far, or None when nobody has followed them. `in_parts`: the bytes are
+    objects of their own until somebody joins them."""
+
+    in_parts: bool
+    digest: _Hash | None
 
     def write(self, data: bytes) -> None: ...
 
@@ -41,11 +47,11 @@ class Sink(Protocol):
         ...
 
     def settle(self) -> None:
-        """Nothing comes for now: the next `sync` answers all that was written."""
+        """Nothing comes for now: the next `sync` returns all that was written."""
         ...
 
     def pause(self) -> None:
-        """Let somebody else go on if they wish to."""
+        """Let somebody else go on if they want to."""
         ...
 
     def resume(self) -> None:
@@ -67,21 +73,21 @@ def open(storage: Storage, upload: Upload, writer: str, digest: _Hash | None) ->
 
 def _path(storage: Storage, upload: Upload) -> Path | None:
     try:
-        return storage.local_path(upload.key)
+        return storage.upload_path(upload.key)
     except errors.NotFound:
         if upload.offset_bytes:
             raise errors.StorageDown(storages.DOWN, detail=f"{upload.key} has vanished") from None
     # The first bytes: the storage makes the file, safely and durably, and we write into it.
     storage.put(upload.key, b"")
-    return storage.local_path(upload.key)
+    return storage.upload_path(upload.key)
 
 
 class FileSink:
-    """`digest` is that of all bytes so far, or None when nobody has followed them."""
+    in_parts = False
 
     def __init__(self, path: Path, offset_bytes: int, digest: _Hash | None) -> None:
         self.offset_bytes = offset_bytes
-        self.digest = hashlib.sha256() if offset_bytes == 0 else digest
+        self.digest: _Hash | None = hashlib.sha256() if offset_bytes == 0 else digest
         with _renamed():
             self._file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -143,7 +149,11 @@ class FileSink:
 
 
 class PartSink:
+    in_parts = True
+
     def __init__(self, storage: Storage, upload: Upload, writer: str) -> None:
+        # Joining reads everything again, and counts it then.
+        self.digest: _Hash | None = None
         self._storage = storage
         self._folder = f"{upload.key}.parts"
         self._writer = writer
@@ -152,7 +162,7 @@ class PartSink:
         self._gathered_bytes = 0
         self._since = 0.0
         self._lock = threading.Lock()
-        self._new: list[Part] = []
+        self._new: list[UploadPart] = []
 
     def write(self, data: bytes) -> None:
         if not self._gathered:
@@ -169,7 +179,7 @@ class PartSink:
         # The writer's name in it: a late one of somebody else's cannot take its place.
         key = f"{self._folder}/{self._offset_bytes:020d}-{self._writer}"
         stored = self._storage.put(key, b"".join(self._gathered))
-        part = Part(self._offset_bytes, stored.size_bytes, key)
+        part = UploadPart(self._offset_bytes, stored.size_bytes, key)
         self._gathered, self._gathered_bytes = [], 0
         with self._lock:
             self._offset_bytes += stored.size_bytes
@@ -195,7 +205,9 @@ class PartSink:
         self._gathered, self._new = [], []
 
 
-def chunks(storage: Storage, parts: Iterable[Part], tick: Callable[[], None]) -> Iterator[bytes]:
+def chunks(
+    storage: Storage, parts: Iterable[UploadPart], tick: Callable[[], None]
+) -> Iterator[bytes]:
     """The bytes of all parts in order; `tick` is called now and then."""
     for part in parts:
         for chunk in storage.read(part.key, 0, part.size_bytes):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushes.db.database import Tx
-from rushes.media.upload import Part, Upload
+from rushes.uploads.upload import Upload, UploadPart
 
 # An upload that may still get bytes, and one whose bytes are nobody's source yet.
 RECEIVING = "finished_at IS NULL AND ended_at IS NULL AND expires_at > {now}"
@@ -71,7 +71,7 @@ def made_of(tx: Tx, parts: str, user_id: str) -> Upload | None:
 
 
 def lock_user(tx: Tx, user_id: str) -> int | None:
-    """Whoever counts a user's bytes takes turns; answers the quota set for this user."""
+    """Whoever counts a user's bytes takes turns; returns the quota set for this user."""
     row = tx.one("SELECT quota_bytes FROM users WHERE id = :id {for_update}", id=user_id)
     return row["quota_bytes"] if row else None
 
@@ -168,7 +168,7 @@ def clear_writers(tx: Tx) -> None:
     tx.all("UPDATE uploads SET writer = NULL, writer_until = NULL WHERE writer IS NOT NULL")
 
 
-def add_parts(tx: Tx, id: str, parts: Sequence[Part]) -> None:
+def add_parts(tx: Tx, id: str, parts: Sequence[UploadPart]) -> None:
     tx.all(
         "INSERT INTO upload_parts (upload_id, offset_bytes, size_bytes, key)"
         " SELECT :id, offset_bytes, size_bytes, key FROM"
@@ -186,13 +186,13 @@ def drop_parts(tx: Tx, id: str, from_bytes: int) -> None:
     )
 
 
-def parts_of(tx: Tx, id: str) -> list[Part]:
+def parts_of(tx: Tx, id: str) -> list[UploadPart]:
     rows = tx.all(
         "SELECT offset_bytes, size_bytes, key FROM upload_parts WHERE upload_id = :id"
         " ORDER BY offset_bytes",
         id=id,
     )
-    return [Part(**row) for row in rows]
+    return [UploadPart(**row) for row in rows]
 
 
 # The end
@@ -217,7 +217,7 @@ def finish(
 
 
 def end(tx: Tx, ids: Sequence[str]) -> list[str]:
-    """Nothing comes of them any more; answers those for which that is new."""
+    """Nothing comes of them any more; returns those for which that is new."""
     rows = tx.all(
         "UPDATE uploads SET ended_at = {now}, writer = NULL, writer_until = NULL"
         f" WHERE id IN ({{given:id text}}) AND {NO_MEDIA} RETURNING id",

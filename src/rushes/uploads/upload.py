@@ -13,7 +13,7 @@ import msgspec
 
 from rushes import errors
 from rushes.media import media
-from rushes.media.media import Options
+from rushes.media.media import ProcessingOptions
 
 FILE_NAME_LIMIT = 255
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -31,7 +31,7 @@ class Concat(StrEnum):
     FINAL = "final"
 
 
-class Part(msgspec.Struct, frozen=True):
+class UploadPart(msgspec.Struct, frozen=True):
     """Some bytes of an upload that are an object of their own."""
 
     offset_bytes: int
@@ -44,7 +44,7 @@ class Durable:
     """Bytes that a crash cannot take away any more, and the parts among them that are new."""
 
     offset_bytes: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[UploadPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +84,12 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class UploadOptions:
     """What the sender asked for, made safe."""
 
     title: str
     file_name: str = ""
-    options: Options = field(default_factory=Options)
+    processing: ProcessingOptions = field(default_factory=ProcessingOptions)
 
 
 def encode_metadata(metadata: Metadata) -> str:
@@ -100,17 +100,17 @@ def decode_metadata(text: str) -> Metadata:
     return msgspec.json.decode(text, type=Metadata)
 
 
-def wishes_of(metadata: Metadata) -> Wishes:
+def options_of(metadata: Metadata) -> UploadOptions:
     """BadField names what cannot be used; names that mean nothing to us are ignored."""
     given = {
         name: value.decode("utf-8", "replace").strip() for name, value in metadata.items() if value
     }
     title = given.get("title")
     file_name = given.get("filename", "")
-    return Wishes(
+    return UploadOptions(
         title=media.check_title(title) if title else media.title_of(file_name),
         file_name=tidy_file_name(file_name),
-        options=Options(
+        processing=ProcessingOptions(
             profile=_matching(given, "profile", WORD, "must be the name of a profile"),
             transcribe=_yes_or_no(given, "transcribe", True),
             language=_matching(given, "language", LANGUAGE, "must be a code such as en or pt-BR"),

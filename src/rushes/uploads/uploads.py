@@ -1,7 +1,7 @@
 """The verbs of uploads: an upload is a row that counts durable bytes, and in the end a media.
 
 One writer at a time holds it, by a token and a short lease; whatever a writer changes is guarded by
-its token. The bytes themselves are `intake`'s.
+its token. The bytes themselves are `receiver`'s.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from rushes import errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs.queue import Queue
 from rushes.limits import refuse_beyond
-from rushes.media import library, profiles, sniff, upload, upload_store
+from rushes.media import library, profiles
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia, Twins
-from rushes.media.storage import Storage
-from rushes.media.upload import Concat, Durable, Metadata, Upload, Wishes
 from rushes.settings import Settings
+from rushes.storage.storage import Storage
+from rushes.uploads import sniff, upload
+from rushes.uploads import store as upload_store
+from rushes.uploads.upload import Concat, Durable, Metadata, Upload, UploadOptions
 
 # Longer than a pause of the machine, shorter than people wait before they try again.
 LEASE_MS = 10_000
@@ -29,7 +31,7 @@ PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class UploadLimits:
     """0 means no limit."""
 
     max_bytes: int = 0
@@ -48,8 +50,8 @@ class Received:
     found: sniff.Found = sniff.UNKNOWN
 
 
-def limits_of(settings: Settings) -> Limits:
-    return Limits(
+def limits_of(settings: Settings) -> UploadLimits:
+    return UploadLimits(
         max_bytes=settings.max_upload_size,
         quota_bytes=settings.user_quota,
         min_free_bytes=settings.min_free_space,
@@ -60,7 +62,7 @@ def limits_of(settings: Settings) -> Limits:
 
 def create(
     tx: Tx,
-    limits: Limits,
+    limits: UploadLimits,
     user_id: str,
     *,
     length_bytes: int | None,
@@ -69,7 +71,7 @@ def create(
 ) -> Upload:
     check_size(limits, length_bytes or 0)
     if concat is None:
-        _check_wishes(tx, metadata)
+        _check_options(tx, metadata)
     unfinished = upload_store.count_unfinished(tx, user_id, limits.unfinished)
     refuse_beyond(unfinished + 1, limits.unfinished, "unfinished uploads")
     created = _insert(tx, limits, user_id, length_bytes, metadata, concat=concat)
@@ -78,7 +80,12 @@ def create(
 
 
 def create_final(
-    tx: Tx, limits: Limits, user_id: str, partial_ids: list[str], metadata: Metadata, writer: str
+    tx: Tx,
+    limits: UploadLimits,
+    user_id: str,
+    partial_ids: list[str],
+    metadata: Metadata,
+    writer: str,
 ) -> tuple[Upload, list[Upload]]:
     """An upload to be made of partial ones, and these; if it was made before, it is finished."""
     parts = msgspec.json.encode(partial_ids).decode()
@@ -94,7 +101,7 @@ def create_final(
         raise errors.WrongState("a partial upload is not finished yet")
     length_bytes = sum(each.offset_bytes for each in partials)
     check_size(limits, length_bytes)
-    _check_wishes(tx, metadata)
+    _check_options(tx, metadata)
     final = _insert(
         tx,
         limits,
@@ -110,7 +117,7 @@ def create_final(
 
 def _insert(
     tx: Tx,
-    limits: Limits,
+    limits: UploadLimits,
     user_id: str,
     length_bytes: int | None,
     metadata: Metadata,
@@ -133,16 +140,16 @@ def _insert(
     return upload_store.insert(tx, new, limits.lasts_ms)
 
 
-def _check_wishes(tx: Tx, metadata: Metadata) -> None:
-    profiles.resolve(tx, upload.wishes_of(metadata).options.profile)
+def _check_options(tx: Tx, metadata: Metadata) -> None:
+    profiles.resolve(tx, upload.options_of(metadata).processing.profile)
 
 
-def check_size(limits: Limits, size_bytes: int) -> None:
+def check_size(limits: UploadLimits, size_bytes: int) -> None:
     if limits.max_bytes and size_bytes > limits.max_bytes:
         raise errors.TooLarge(f"a file may have at most {limits.max_bytes} bytes")
 
 
-def check_quota(tx: Tx, limits: Limits, user_id: str) -> None:
+def check_quota(tx: Tx, limits: UploadLimits, user_id: str) -> None:
     """After the change that it is about; raising undoes that. Those who count take turns, and each
     sees what was committed before it, so together they cannot exceed the quota either."""
     own = upload_store.lock_user(tx, user_id)
@@ -178,7 +185,7 @@ def older_twins(tx: Tx, item: Upload) -> Twins:
 
 def take(
     tx: Tx,
-    limits: Limits,
+    limits: UploadLimits,
     id: str,
     user_id: str,
     *,
@@ -223,7 +230,12 @@ def _why_not(item: Upload, offset_bytes: int) -> errors.RushesError:
 
 
 def advance(
-    tx: Tx, limits: Limits, item: Upload, writer: str, durable: Durable, lease_ms: int = LEASE_MS
+    tx: Tx,
+    limits: UploadLimits,
+    item: Upload,
+    writer: str,
+    durable: Durable,
+    lease_ms: int = LEASE_MS,
 ) -> None:
     held = upload_store.advance(
         tx,
@@ -240,7 +252,7 @@ def advance(
         check_quota(tx, limits, item.user_id)
 
 
-def go_back(tx: Tx, limits: Limits, item: Upload, writer: str) -> None:
+def go_back(tx: Tx, limits: UploadLimits, item: Upload, writer: str) -> None:
     """To where this writer began."""
     upload_store.drop_parts(tx, item.id, item.offset_bytes)
     held = upload_store.advance(
@@ -274,19 +286,19 @@ def clear_writers(tx: Tx) -> None:
 def finish(
     tx: Tx,
     queue: Queue,
-    limits: Limits,
+    limits: UploadLimits,
     item: Upload,
     writer: str,
     received: Received,
-    wishes: Wishes | None = None,
+    options: UploadOptions | None = None,
 ) -> Upload:
     """The media with its first jobs, and the upload's end, in the caller's transaction."""
     media_id = None
     if upload_store.is_disabled(tx, item.user_id):
         raise errors.Unauthorized("this account is disabled")
     if item.concat is not Concat.PARTIAL:
-        wishes = wishes or _accepted_wishes(tx, item)
-        media_id = library.add(tx, queue, _media(item, received, wishes))
+        options = options or _accepted_options(tx, item)
+        media_id = library.add(tx, queue, _media(item, received, options))
     finished = upload_store.finish(
         tx,
         item.id,
@@ -305,26 +317,26 @@ def finish(
     return finished
 
 
-def _accepted_wishes(tx: Tx, item: Upload) -> Wishes:
+def _accepted_options(tx: Tx, item: Upload) -> UploadOptions:
     """They were right when the upload began. A profile that was removed since must not cost
     anybody an upload that has arrived whole."""
-    wishes = upload.wishes_of(upload.decode_metadata(item.metadata))
-    if profiles.get(tx, wishes.options.profile or profiles.DEFAULT) is None:
-        return replace(wishes, options=replace(wishes.options, profile=None))
-    return wishes
+    options = upload.options_of(upload.decode_metadata(item.metadata))
+    if profiles.get(tx, options.processing.profile or profiles.DEFAULT) is None:
+        return replace(options, processing=replace(options.processing, profile=None))
+    return options
 
 
-def _media(item: Upload, received: Received, wishes: Wishes) -> NewMedia:
+def _media(item: Upload, received: Received, options: UploadOptions) -> NewMedia:
     return NewMedia(
         user_id=item.user_id,
-        title=wishes.title,
-        file_name=wishes.file_name,
+        title=options.title,
+        file_name=options.file_name,
         kind=received.found.kind,
         content_type=received.found.content_type,
         size_bytes=received.size_bytes,
         sha256=received.sha256,
         source_key=item.key,
-        options=wishes.options,
+        options=options.processing,
     )
 
 

@@ -18,8 +18,8 @@ from rushes.accounts import access, keys, security_log, throttle
 from rushes.accounts.access import KeyHolder
 from rushes.accounts.account import Principal, Scope
 from rushes.accounts.security_log import Action
-from rushes.web import addresses
-from rushes.web.site import Here, Site
+from rushes.web.http import addresses
+from rushes.web.services import Here, Services
 
 T = TypeVar("T")
 
@@ -35,14 +35,16 @@ ApiKey = Annotated[str | None, Depends(_header)]
 Cookie = Annotated[str | None, Depends(_cookie)]
 
 
-def recognise(site: Site, request: Request, key: str | None, cookie: str | None) -> Principal:
+def recognise(
+    services: Services, request: Request, key: str | None, cookie: str | None
+) -> Principal:
     """The person behind a request, or Unauthorized."""
     if key is not None:
-        with_key = partial(by_key, site, key)
-        principal = unless_guessed(site, request, key, with_key)
+        with_key = partial(by_key, services, key)
+        principal = unless_guessed(services, request, key, with_key)
     elif cookie is not None:
-        refuse_foreign(site, request)
-        principal = access.by_session(site.db, cookie)
+        refuse_foreign(services, request)
+        principal = access.by_session(services.db, cookie)
     else:
         raise errors.Unauthorized("sign in, or send an API token")
     if principal is None:
@@ -53,29 +55,29 @@ def recognise(site: Site, request: Request, key: str | None, cookie: str | None)
 
 
 def unless_guessed(
-    site: Site, request: Request, key: str, look: Callable[[], T | None]
+    services: Services, request: Request, key: str, look: Callable[[], T | None]
 ) -> T | None:
     """What a key opens; TooMany after many wrong ones from the same network."""
     network = throttle.network_of(address_of(request))
     try:
-        site.guesses.check(network, key)
+        services.guesses.check(network, key)
     except errors.TooMany:
-        security_log.record_seldom(site.db, Action.KEY_THROTTLED)
+        security_log.record_seldom(services.db, Action.KEY_THROTTLED)
         raise
     found = look()
-    site.guesses.note(network, key, is_right=found is not None)
+    services.guesses.note(network, key, is_right=found is not None)
     if found is None:
-        security_log.record_seldom(site.db, Action.KEY_REFUSED)
+        security_log.record_seldom(services.db, Action.KEY_REFUSED)
     return found
 
 
-def by_key(site: Site, key: str) -> Principal | None:
-    if keys.same(key, site.settings.admin_token) or keys.same(key, site.local_token):
-        return access.as_admin(site.db)
-    return access.by_token(site.db, key)
+def by_key(services: Services, key: str) -> Principal | None:
+    if keys.same(key, services.settings.admin_token) or keys.same(key, services.local_token):
+        return access.as_admin(services.db)
+    return access.by_token(services.db, key)
 
 
-def refuse_foreign(site: Site, request: Request) -> None:
+def refuse_foreign(services: Services, request: Request) -> None:
     """A cookie is sent along by other sites' pages, too: what they start changes nothing here."""
     if request.method in SAFE:
         return
@@ -87,32 +89,35 @@ def refuse_foreign(site: Site, request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is None:
         return
-    if not addresses.is_own(site.settings, origin):
+    if not addresses.is_own(services.settings, origin):
         raise errors.Denied("this request came from another site")
 
 
 def _user(
-    request: Request, site: Here, bearer: Bearer, api_key: ApiKey, cookie: Cookie
+    request: Request, services: Here, bearer: Bearer, api_key: ApiKey, cookie: Cookie
 ) -> Principal:
     key = bearer.credentials if bearer else api_key
-    principal = recognise(site, request, key, cookie)
+    principal = recognise(services, request, key, cookie)
     if not principal.may(Scope.READ if request.method in SAFE else Scope.WRITE):
-        security_log.record_seldom(site.db, Action.ACCESS_DENIED, _asked(request))
+        security_log.record_seldom(services.db, Action.ACCESS_DENIED, _asked(request))
         raise errors.Denied("this token may only read")
     return principal
 
 
 def _admin(
-    request: Request, site: Here, principal: Annotated[Principal, Depends(_user)]
+    request: Request, services: Here, principal: Annotated[Principal, Depends(_user)]
 ) -> Principal:
-    return only_admin(site, request, principal)
+    return only_admin(services, request, principal)
 
 
 def only_admin(
-    site: Site, request: Request, principal: Principal, said: str = "only an admin may do this"
+    services: Services,
+    request: Request,
+    principal: Principal,
+    said: str = "only an admin may do this",
 ) -> Principal:
     if not principal.is_admin:
-        security_log.record_seldom(site.db, Action.ACCESS_DENIED, _asked(request))
+        security_log.record_seldom(services.db, Action.ACCESS_DENIED, _asked(request))
         raise errors.Denied(said)
     return principal
 
@@ -123,12 +128,12 @@ def _asked(request: Request) -> str:
     return f"{request.method} {route.lstrip('/').replace('{', ':').replace('}', '')}"
 
 
-def _worker(request: Request, site: Here, bearer: Bearer, api_key: ApiKey) -> KeyHolder:
+def _worker(request: Request, services: Here, bearer: Bearer, api_key: ApiKey) -> KeyHolder:
     key = bearer.credentials if bearer else api_key
     worker = None
     if key:
-        with_key = partial(access.by_worker_key, site.db, key)
-        worker = unless_guessed(site, request, key, with_key)
+        with_key = partial(access.by_worker_key, services.db, key)
+        worker = unless_guessed(services, request, key, with_key)
     if worker is None:
         raise errors.Unauthorized("this needs a worker's key")
     return worker
@@ -139,13 +144,13 @@ async def _public() -> None:
 
 
 def _may_read_health(
-    request: Request, site: Here, bearer: Bearer, api_key: ApiKey, cookie: Cookie
+    request: Request, services: Here, bearer: Bearer, api_key: ApiKey, cookie: Cookie
 ) -> None:
     """Public unless the operator has closed it; then for admins."""
-    if site.settings.public_health:
+    if services.settings.public_health:
         return
     key = bearer.credentials if bearer else api_key
-    only_admin(site, request, recognise(site, request, key, cookie))
+    only_admin(services, request, recognise(services, request, key, cookie))
 
 
 MayReadHealth = Depends(_may_read_health)
@@ -179,13 +184,13 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else "unknown"
 
 
-def set_cookie(site: Site, response: Any, value: str) -> None:
+def set_cookie(services: Services, response: Any, value: str) -> None:
     response.set_cookie(
         COOKIE,
         value,
-        max_age=int(site.settings.session_duration),
+        max_age=int(services.settings.session_duration),
         httponly=True,
         samesite="lax",
-        secure=site.is_https,
+        secure=services.is_https,
         path="/",
     )

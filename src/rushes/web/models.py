@@ -394,7 +394,7 @@ class QueueStats(BaseModel):
 
 
 class QueueBucket(BaseModel):
-    """The jobs that ended in a span of time."""
+    """The jobs that ended in a period of time."""
 
     at: Time = Field(description="When it begins.")
     completed: int

@@ -15,7 +15,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 
-from rushes.web import auth, problems
+from rushes.web import auth
+from rushes.web.http import problems
 
 # What a request may be answered before its route is asked, by what it brings along.
 WITH_BODY = (400, 408, 413, 422)
@@ -144,6 +145,8 @@ SUMMARIES = {
     "GET /api/v1/media/{media_id}/captions.vtt": "Get the captions",
     "GET /s/{token}/media": "Get a shared media",
     "GET /s/{token}/stream/{name}": "Get a file of a shared media",
+    "GET /s/{token}/outputs": "List what a shared media shows besides",
+    "GET /s/{token}/outputs/{slot}/{name}": "Get a file of what was made of a shared media",
     "GET /s/{token}/thumbnail.jpg": "Get the thumbnail of a shared media",
     "GET /s/{token}/storyboard.vtt": "Get the storyboard of a shared media",
     "GET /s/{token}/captions.vtt": "Get the captions of a shared media",
@@ -203,21 +206,6 @@ SUMMARIES = {
     "DELETE /api/v1/workers/{worker_id}/keys/{prefix}": "Revoke a worker's key",
     "POST /api/v1/worker/register": "Register a worker",
     "POST /api/v1/worker/join": "Join by an invite's code",
-    "POST /api/v1/worker/hello": "Say what this worker can do",
-    "POST /api/v1/worker/claim": "Claim jobs",
-    "POST /api/v1/worker/heartbeat": "Renew claims",
-    "POST /api/v1/worker/progress": "Report progress",
-    "POST /api/v1/worker/complete": "Complete a job",
-    "POST /api/v1/worker/fail": "Report a failure",
-    "POST /api/v1/worker/release": "Give a job back",
-    "POST /api/v1/worker/divide": "Hand a job's work on to parts",
-    "POST /api/v1/worker/logs": "Send lines of a job's log",
-    "GET /api/v1/worker/source": "Fetch a job's source",
-    "GET /api/v1/worker/artifacts/{job_id}": "List the files put so far",
-    "PUT /api/v1/worker/artifacts/{job_id}/{name}": "Put a file",
-    "POST /api/v1/worker/artifacts/{job_id}/adopt": "Take over files of attempts before",
-    "POST /api/v1/worker/artifacts/{job_id}/presign": "Ask where to put a file",
-    "POST /api/v1/worker/artifacts/{job_id}/confirm": "Say that a file is there",
     "GET /api/v1/session": "Ask who I am",
     "POST /api/v1/session": "Sign in by password",
     "DELETE /api/v1/session": "Sign out",

@@ -19,8 +19,9 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from rushes import errors
-from rushes.web import auth, playback
-from rushes.web.site import Here
+from rushes.web import auth
+from rushes.web.api import playback
+from rushes.web.services import Here
 
 router = APIRouter(include_in_schema=False, dependencies=[auth.Public])
 
@@ -78,9 +79,9 @@ def sign_in(token: Annotated[str | None, Query(max_length=200)] = None) -> Respo
 
 
 @router.get("/s/{token}", response_class=HTMLResponse)
-def share(token: Annotated[str, Path(max_length=100)], site: Here) -> Response:
+def share(token: Annotated[str, Path(max_length=100)], services: Here) -> Response:
     try:
-        return _html(200, playback.shared_media(token, site).title)
+        return _html(200, playback.shared_media(token, services).title)
     except errors.NotFound:
         return _html(404)
 

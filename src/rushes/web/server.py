@@ -8,24 +8,16 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from rushes.accounts import access
-from rushes.web import (
-    guard,
-    health,
-    openai_api,
-    openapi,
-    pages,
-    playback,
-    problems,
-    uploads,
-    worker_api,
-)
+from rushes.web import openapi, pages
 from rushes.web.api import (
     accounts,
     events,
+    health,
     jobs,
     media,
     models,
     outputs,
+    playback,
     profiles,
     search,
     security_log,
@@ -33,10 +25,14 @@ from rushes.web.api import (
     transcriptions,
     transcripts,
     trash,
+    uploads,
     webhooks,
     workers,
 )
-from rushes.web.site import Site
+from rushes.web.api import worker as worker_api
+from rushes.web.http import guard, problems
+from rushes.web.openai import api as openai_api
+from rushes.web.services import Services
 
 DESCRIPTION = (
     "Sign in with `Authorization: Bearer TOKEN`, `X-API-Key`, or the session cookie."
@@ -68,19 +64,20 @@ ROOT = (
     health.router,
     health.admin,
     playback.shared,
+    outputs.shared,
     openai_api.receiving,
     openai_api.router,
     pages.router,
 )
 
 
-def create_app(site: Site) -> FastAPI:
+def create_app(services: Services) -> FastAPI:
     app = bare_app()
-    app.state.site = site
+    app.state.services = services
     app.add_middleware(
         guard.Guard,
-        https=site.is_https,
-        is_worker=lambda key: access.by_worker_key(app.state.site.db, key) is not None,
+        https=services.is_https,
+        is_worker=lambda key: access.by_worker_key(app.state.services.db, key) is not None,
     )
     return app
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from rushes import insight, limits
+from rushes import limits, queue_report
 from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database
@@ -17,19 +17,19 @@ from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
-from rushes.media import uploads
-from rushes.media.intake import Intake
-from rushes.media.storage import Storage
 from rushes.settings import Settings
+from rushes.storage.storage import Storage
 from rushes.threads import Supervised
+from rushes.uploads import uploads
+from rushes.uploads.receiver import Receiver
 from rushes.wakeup import Wakeup
-from rushes.web import addresses
-from rushes.web.doorbell import Doorbell
-from rushes.web.probe import Probe
+from rushes.web.http import addresses
+from rushes.web.http.doorbell import Doorbell
+from rushes.web.http.probe import HealthProbe
 
 
 @dataclass(slots=True, kw_only=True)
-class Site:
+class Services:
     settings: Settings
     db: Database
     queue: Queue
@@ -45,24 +45,26 @@ class Site:
     stopping: threading.Event = field(default_factory=threading.Event)
     # Those that do the server's own work.
     threads: list[Supervised] = field(default_factory=list)
-    intake: Intake = field(init=False)
+    receiver: Receiver = field(init=False)
     # What its users have open.
     holds: limits.Holds = field(init=False)
-    totals: insight.Totals = field(default_factory=insight.Totals)
+    totals: queue_report.Totals = field(default_factory=queue_report.Totals)
     guesses: limits.Guesses = field(default_factory=limits.Guesses)
     passwords: limits.Passwords = field(default_factory=limits.Passwords)
-    database_probe: Probe = field(init=False)
-    storage_probe: Probe = field(init=False)
+    database_probe: HealthProbe = field(init=False)
+    storage_probe: HealthProbe = field(init=False)
     # None where the engine keeps its models elsewhere.
     downloads: Downloads | None = field(init=False)
 
     def __post_init__(self) -> None:
         cache = self.engines.cache
         self.downloads = Downloads(cache, self.stopping) if cache else None
-        self.intake = Intake(self.db, self.queue, self.storage, uploads.limits_of(self.settings))
+        self.receiver = Receiver(
+            self.db, self.queue, self.storage, uploads.limits_of(self.settings)
+        )
         self.holds = limits.holds(self.settings)
-        self.database_probe = Probe(lambda: schema.check_quickly(self.db))
-        self.storage_probe = Probe(self.storage.check)
+        self.database_probe = HealthProbe(lambda: schema.check_quickly(self.db))
+        self.storage_probe = HealthProbe(self.storage.check)
 
     @property
     def base_url(self) -> str:
@@ -74,11 +76,11 @@ class Site:
         return self.settings.base_url.startswith("https://")
 
 
-async def _site(request: Request) -> Site:
+async def _site(request: Request) -> Services:
     # Not in a thread: those may all be taken.
-    site = request.app.state.site
-    assert isinstance(site, Site)
-    return site
+    services = request.app.state.services
+    assert isinstance(services, Services)
+    return services
 
 
-Here = Annotated[Site, Depends(_site)]
+Here = Annotated[Services, Depends(_site)]

@@ -11,17 +11,20 @@ from rushes import clock, kinds, sanitize
 from rushes.accounts.account import User
 from rushes.db.database import Tx
 from rushes.errors import OF_THE_SOURCE
-from rushes.fleet.worker import Worker
+from rushes.fleet.worker import FleetWorker
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
 from rushes.media import edit as edits
-from rushes.media import growing, output_store, playback_store, profiles
+from rushes.media import output_store, profiles
 from rushes.media import store as media_store
 from rushes.media.media import Media, Sizes
 from rushes.media.pipeline import MAKES_VERSION, SPAN
+from rushes.playback import growing
+from rushes.playback import store as playback_store
+from rushes.renditions import LEFT_OUT
 from rushes.tools import profile as profile_tools
 from rushes.web import models
-from rushes.web.site import Site
+from rushes.web.services import Services
 
 MASTER, THUMBNAIL = "master.m3u8", "thumbnail.jpg"
 STORYBOARD, CHAPTERS, WAVEFORM = "storyboard.vtt", "chapters.vtt", "waveform.json"
@@ -106,18 +109,18 @@ def execution(row: Mapping[str, Any]) -> models.Execution:
     return models.Execution(**{name: said(name, row[name]) for name in names})
 
 
-def media(site: Site, tx: Tx, item: Media) -> models.Media:
-    return media_page(site, tx, [item])[0]
+def media(services: Services, tx: Tx, item: Media) -> models.Media:
+    return media_page(services, tx, [item])[0]
 
 
-def media_with_twins(site: Site, tx: Tx, item: Media) -> models.Media:
+def media_with_twins(services: Services, tx: Tx, item: Media) -> models.Media:
     """Looking for others with the same bytes is for one media, not for a page of them."""
     twins = media_store.twins(tx, item)
     found = {"duplicate_of": list(twins.seen), "duplicate_in_trash": list(twins.trashed)}
-    return media(site, tx, item).model_copy(update=found)
+    return media(services, tx, item).model_copy(update=found)
 
 
-def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]:
+def media_page(services: Services, tx: Tx, items: Sequence[Media]) -> list[models.Media]:
     """A page of media costs a handful of queries, however long it is."""
     if not items:
         return []
@@ -134,7 +137,7 @@ def media_page(site: Site, tx: Tx, items: Sequence[Media]) -> list[models.Media]
     made = outputs(tx, [item for item in items if item.deleted_at is None])
     return [
         _media(
-            site,
+            services,
             item,
             live.get(item.id, []),
             _failure(item, failures),
@@ -218,19 +221,19 @@ def watchable(tx: Tx, items: Sequence[Media]) -> dict[str, set[str]]:
     asked = [
         (each.version_id, name)
         for each in building.values()
-        for name in (THUMBNAIL, *growing.first_files(each.detail))
+        for name in (THUMBNAIL, *growing.first_files(each.renditions))
     ]
     present = playback_store.present(tx, asked) if asked else set()
     for media_id, each in building.items():
         files = {name for version, name in present if version == each.version_id}
         found[media_id] |= files & {THUMBNAIL}
-        if growing.master(each.detail, files) is not None:
+        if growing.master(each.renditions, files) is not None:
             found[media_id].add(MASTER)
     return found
 
 
 def _media(
-    site: Site,
+    services: Services,
     item: Media,
     live: Sequence[jobs.Job],
     failure: dict[str, Any],
@@ -255,10 +258,10 @@ def _media(
         jobs=[_job(each, item.title) for each in live],
         **failure,
         **urls(files & SHOWN_IN_TRASH if item.deleted_at else files, f"/api/v1/media/{item.id}"),
-        share_url=share_url(site, item),
+        share_url=share_url(services, item),
         storage=_storage(item, sizes) if sizes else None,
         outputs=list(made),
-        purge_at=purge_at(site, item),
+        purge_at=purge_at(services, item),
     )
 
 
@@ -285,10 +288,10 @@ def _failure(
     }
 
 
-def purge_at(site: Site, item: Media) -> str | None:
+def purge_at(services: Services, item: Media) -> str | None:
     if item.deleted_at is None:
         return None
-    return clock.rfc3339(item.deleted_at + int(site.settings.trash_period * 1000))
+    return clock.rfc3339(item.deleted_at + int(services.settings.trash_period * 1000))
 
 
 def edit(item: Media) -> models.Edit | None:
@@ -302,7 +305,7 @@ def _largest(ladder: Sequence[models.Rendition]) -> dict[str, Any]:
     sizes = [
         (each.width, each.height)
         for each in ladder
-        if each.width and each.height and each.status not in growing.LEFT_OUT
+        if each.width and each.height and each.status not in LEFT_OUT
     ]
     if not sizes:
         return {}
@@ -330,13 +333,13 @@ def profile(item: profiles.Named) -> models.Profile:
     )
 
 
-def share_url(site: Site, item: Media) -> str | None:
-    return f"{site.base_url}/s/{item.share_token}" if item.share_token else None
+def share_url(services: Services, item: Media) -> str | None:
+    return f"{services.base_url}/s/{item.share_token}" if item.share_token else None
 
 
 def worker(
-    site: Site,
-    item: Worker,
+    services: Services,
+    item: FleetWorker,
     now: int,
     *,
     keys: Sequence[Mapping[str, Any]] = (),
@@ -345,7 +348,7 @@ def worker(
     return models.Worker(
         id=item.id,
         name=item.name,
-        status=item.status(now, int(site.settings.offline_threshold * 1000)),
+        status=item.status(now, int(services.settings.offline_threshold * 1000)),
         state=item.state,
         kinds=item.kinds,
         capabilities=item.capabilities,

@@ -1,6 +1,6 @@
 """Which network addresses a webhook may reach. Pure: no name is looked up here.
 
-The lists are our own and not `ipaddress.is_global`, whose answers differ between patch releases.
+The lists are our own and not `ipaddress.is_global`, whose results differ between patch releases.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from rushes import errors, events
 from rushes.db.database import Database, Tx
 from rushes.settings import Settings
 from rushes.webhooks import endpoints, messages, signing, store
-from rushes.webhooks.targets import Answer, Sender
+from rushes.webhooks.targets import DeliveryOutcome, WebhookSender
 from rushes.webhooks.webhook import ALERTS_ID, FAILING, RESTS_AFTER, TEST, rest_ms
 from rushes.worker.context import JobContext
 
@@ -41,12 +41,12 @@ class Deliver:
         db: Database,
         settings: Settings,
         *,
-        sender: Sender | None = None,
+        sender: WebhookSender | None = None,
         clock: clocks.Clock | None = None,
     ) -> None:
         self._db = db
         self._alerts_url = settings.alert_webhook_url
-        self._sender = sender or Sender(
+        self._sender = sender or WebhookSender(
             timeout_seconds=settings.alert_webhook_timeout,
             allow_private=settings.webhook_private_targets,
         )
@@ -78,16 +78,16 @@ class Deliver:
                 "the receiver keeps failing and is tried rarely", code="receiver_resting"
             )
 
-    def _send(self, delivery: Mapping[str, Any]) -> Answer:
+    def _send(self, delivery: Mapping[str, Any]) -> DeliveryOutcome:
         if delivery["disabled_at"] is not None:
-            return Answer(error_code="webhook_disabled")
+            return DeliveryOutcome(error_code="webhook_disabled")
         url = self._alerts_url if delivery["webhook_id"] == ALERTS_ID else delivery["url"]
         body = messages.shaped_for(url, delivery["body"])
         secrets = [each for each in (delivery["secret"], delivery["old_secret"]) if each]
         headers = signing.headers(delivery["id"], self._clock.now(), body, secrets)
         return self._sender.post(url, headers, body)
 
-    def _record(self, job_id: str, delivery: Mapping[str, Any], answer: Answer) -> None:
+    def _record(self, job_id: str, delivery: Mapping[str, Any], answer: DeliveryOutcome) -> None:
         def record(tx: Tx) -> None:
             store.record_try(
                 tx,
@@ -113,7 +113,7 @@ def _recovered(tx: Tx, delivery: Mapping[str, Any]) -> None:
         store.hurry(tx, delivery["webhook_id"])
 
 
-def _failed(tx: Tx, delivery: Mapping[str, Any], answer: Answer) -> None:
+def _failed(tx: Tx, delivery: Mapping[str, Any], answer: DeliveryOutcome) -> None:
     webhook_id = delivery["webhook_id"]
     if answer.error_code == "webhook_disabled":
         return
@@ -128,7 +128,7 @@ def _failed(tx: Tx, delivery: Mapping[str, Any], answer: Answer) -> None:
         events.append(tx, FAILING, user_id=delivery["user_id"], data=told)
 
 
-def _failure(answer: Answer) -> errors.JobOutcome:
+def _failure(answer: DeliveryOutcome) -> errors.JobOutcome:
     code = answer.error_code or ""
     sentence = SENTENCES.get(code, f"the receiver answered {answer.status}")
     if answer.status == GONE or code in ("target_refused", "webhook_disabled"):

@@ -1,6 +1,6 @@
 """What people do with webhooks: add, list, change, test, redeliver. Verbs for the API.
 
-They do not ask who is asking; `get` with an `owner` answers that what is not yours is not there.
+They do not ask who is asking; with an `owner`, `get` raises NotFound for what is not yours.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def send_test(tx: Tx, queue: Queue, webhook_id: str) -> Delivery:
     webhook = _enabled(tx, webhook_id)
     data = {"message": "This is a test from Rushes.", "webhook_id": webhook_id}
     body = messages.render(TEST, now(tx), data)
-    [id] = fanout.send(tx, queue, [fanout.Draft(webhook_id, webhook.user_id, TEST, body)])
+    [id] = fanout.send(tx, queue, [fanout.NewDelivery(webhook_id, webhook.user_id, TEST, body)])
     return get_delivery(tx, webhook_id, id)
 
 

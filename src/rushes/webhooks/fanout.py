@@ -27,7 +27,7 @@ ATTEMPT_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class Subscriber:
     id: str
     user_id: str
     types: frozenset[str]
@@ -40,7 +40,7 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class NewDelivery:
     """A message to one webhook, before it has an id and a job."""
 
     webhook_id: str
@@ -50,7 +50,7 @@ class Draft:
 
 
 def fan_out(tx: Tx, queue: Queue, settings: Settings) -> int:
-    """Tell of one page of events; answers how many that were, so that one can go on after PAGE."""
+    """Tell of one page of events; returns how many that were, so that one can go on after PAGE."""
     head = store.lock_head(tx)
     if head is None:
         return 0
@@ -67,15 +67,15 @@ def fan_out(tx: Tx, queue: Queue, settings: Settings) -> int:
         found = alerts.find(tx, page)
         for type, body in alerts.due(tx, found, now=head["now"], cooldown_ms=cooldown_ms):
             getting = [each for each in criers if wants(each.types, type)]
-            drafts += [Draft(each.id, each.user_id, type, body) for each in getting]
+            drafts += [NewDelivery(each.id, each.user_id, type, body) for each in getting]
     send(tx, queue, drafts)
     if page:
         store.move_head(tx, page[-1]["pos"])
     return len(page)
 
 
-def send(tx: Tx, queue: Queue, drafts: Sequence[Draft]) -> list[str]:
-    """Each draft becomes a delivery and a job that makes it; answers the deliveries' ids."""
+def send(tx: Tx, queue: Queue, drafts: Sequence[NewDelivery]) -> list[str]:
+    """Each draft becomes a delivery and a job that makes it; returns the deliveries' ids."""
     if not drafts:
         return []
     named = [(ids.new("dlv"), draft) for draft in drafts]
@@ -115,9 +115,9 @@ def ensure_alerts_webhook(tx: Tx) -> None:
         store.insert(tx, ALERTS_ID, user_id="", url="", types='["alert.*"]', secret=secret)
 
 
-def _receivers(tx: Tx) -> list[Receiver]:
+def _receivers(tx: Tx) -> list[Subscriber]:
     return [
-        Receiver(
+        Subscriber(
             id=row["id"],
             user_id=row["user_id"],
             types=frozenset(msgspec.json.decode(row["types"])),
@@ -128,7 +128,9 @@ def _receivers(tx: Tx) -> list[Receiver]:
     ]
 
 
-def _alert_receivers(tx: Tx, receivers: Iterable[Receiver], settings: Settings) -> list[Receiver]:
+def _alert_receivers(
+    tx: Tx, receivers: Iterable[Subscriber], settings: Settings
+) -> list[Subscriber]:
     """Alerts speak of everybody's work and of the fleet: for admins and the operator's address."""
     known = {alert.type for alert in alerts.Alert}
     criers = [
@@ -138,18 +140,18 @@ def _alert_receivers(tx: Tx, receivers: Iterable[Receiver], settings: Settings) 
     ]
     if settings.alert_webhook_url:
         ensure_alerts_webhook(tx)
-        criers.append(Receiver(ALERTS_ID, "", frozenset({"alert.*"}), 0, True))
+        criers.append(Subscriber(ALERTS_ID, "", frozenset({"alert.*"}), 0, True))
     return criers
 
 
 def _of_events(
-    tx: Tx, page: Sequence[Mapping[str, Any]], receivers: Sequence[Receiver]
-) -> list[Draft]:
+    tx: Tx, page: Sequence[Mapping[str, Any]], receivers: Sequence[Subscriber]
+) -> list[NewDelivery]:
     told = [(event, [each for each in receivers if each.gets(event)]) for event in page]
     told = [(event, getting) for event, getting in told if getting]
     titles = store.titles(tx, {event["media_id"] for event, _ in told if event["media_id"]})
     drafts = []
     for event, getting in told:
         body = messages.of_event(event, titles.get(event["media_id"]))
-        drafts += [Draft(each.id, each.user_id, event["type"], body) for each in getting]
+        drafts += [NewDelivery(each.id, each.user_id, event["type"], body) for each in getting]
     return drafts

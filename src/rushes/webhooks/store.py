@@ -74,7 +74,7 @@ def rotate(tx: Tx, id: str, secret: str, *, keep_old: bool) -> None:
 
 
 def delete(tx: Tx, id: str) -> list[str]:
-    """Answers the jobs that still had something to deliver."""
+    """Returns the jobs that still had something to deliver."""
     live = tx.all(
         DELIVERIES
         + " WHERE webhook_id = :id AND jobs.state IN ('blocked', 'queued', 'processing')",
@@ -244,7 +244,7 @@ def reopen(tx: Tx, id: str, job_id: str) -> None:
 
 
 def forget_deliveries(tx: Tx, *, keep_ms: int, limit: int = 1_000) -> int:
-    """Old ones whose job has ended, oldest first; answers how many."""
+    """Old ones whose job has ended, oldest first; returns how many."""
     gone = tx.all(
         """
         WITH picked AS MATERIALIZED (

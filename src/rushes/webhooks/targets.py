@@ -38,7 +38,7 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DeliveryOutcome:
     """What came of a try. The words of the receiver are not kept: they may come from inside."""
 
     status: int | None = None
@@ -75,7 +75,7 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 
-class Sender:
+class WebhookSender:
     def __init__(
         self, *, timeout_seconds: float, allow_private: bool = False, resolve: Resolve = resolve
     ) -> None:
@@ -84,22 +84,22 @@ class Sender:
         self._resolve = resolve
         self._tls = httpcore2.default_ssl_context()
 
-    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryOutcome:
         deadline = time.monotonic() + self._timeout_seconds
         try:
             target = check(url, allow_private=self._allow_private)
             checked = self._checked_addresses(target, deadline)
             return _answer(self._status(target, headers, body, _Pinned(checked, deadline)))
         except errors.BadField:
-            return Answer(error_code="target_refused")
+            return DeliveryOutcome(error_code="target_refused")
         except (httpcore2.TimeoutException, TimeoutError):
-            return Answer(error_code="timeout")
+            return DeliveryOutcome(error_code="timeout")
         except _TlsError:
-            return Answer(error_code="tls_failed")
+            return DeliveryOutcome(error_code="tls_failed")
         except httpcore2.ProtocolError:
-            return Answer(error_code="bad_answer")
+            return DeliveryOutcome(error_code="bad_answer")
         except (httpcore2.NetworkError, OSError, UnicodeError):
-            return Answer(error_code="connection_failed")
+            return DeliveryOutcome(error_code="connection_failed")
 
     def _checked_addresses(self, target: httpx2.URL, deadline: float) -> list[str]:
         host = target.raw_host.decode("ascii")
@@ -154,8 +154,8 @@ def _port(target: httpx2.URL) -> int:
     return target.port or (443 if target.scheme == "https" else 80)
 
 
-def _answer(status: int) -> Answer:
-    return Answer(status, None if 200 <= status < 300 else f"http_{status}")
+def _answer(status: int) -> DeliveryOutcome:
+    return DeliveryOutcome(status, None if 200 <= status < 300 else f"http_{status}")
 
 
 def _drain(response: httpcore2.Response) -> None:

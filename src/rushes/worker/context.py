@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rushes import errors
-from rushes.protocol import ADOPT_LIMIT, Artifact, Assignment, Coordinator, Progress, Source
+from rushes.protocol import (
+    ADOPT_LIMIT,
+    Artifact,
+    Assignment,
+    Coordinator,
+    Progress,
+    Rendition,
+    Source,
+)
+from rushes.renditions import planned, told
 from rushes.worker.scratch import Scratch
 
 T = TypeVar("T")
@@ -68,6 +77,7 @@ class JobContext:
         self._scratch: Scratch | None = None
         self._fetched: set[Path] = set()
         self._made: dict[str, str] | None = None
+        self._declared: Sequence[Rendition] = ()
         self._lines: list[str] = []
         self._logged_at = 0.0
         self._noting = threading.Lock()
@@ -88,8 +98,7 @@ class JobContext:
         stage: str | None = None,
         *,
         checkpoint: Any = None,
-        renditions: Sequence[Mapping[str, Any]] | None = None,
-        audio: Sequence[Mapping[str, Any]] | None = None,
+        renditions: Sequence[Rendition] | None = None,
         speed: float | None = None,
         eta_seconds: float | None = None,
         text: str | None = None,
@@ -103,8 +112,7 @@ class JobContext:
         self.alive()
         self.flush_log()
         detail = {
-            "renditions": renditions,
-            "audio": audio,
+            **told(renditions or ()),
             "speed": speed,
             "eta_seconds": eta_seconds,
             "text": text,
@@ -123,8 +131,26 @@ class JobContext:
         with self._reporting:
             if checkpoint is not None:
                 self.checkpoint = checkpoint
-            self._report(report)
+            self._declare(planned(renditions or ()))
+            if self._stop is not Stop.CLAIM_LOST:
+                self._report(report)
         self.raise_if_stopped()
+
+    def _declare(self, renditions: Sequence[Rendition]) -> None:
+        """When something new is known of them. If the server is away, it hears it next time."""
+        if not renditions or renditions == self._declared:
+            return
+        try:
+            self._coordinator.declare(self.claim, renditions)
+            self._declared = renditions
+        except errors.ClaimLost:
+            self.stop(Stop.CLAIM_LOST)
+        except errors.Unavailable:
+            pass
+        except errors.RushesError as error:
+            # Then it cannot be watched early, which is no reason to end.
+            self._declared = renditions
+            self.log(f"the renditions were not accepted: {error.message}")
 
     def log(self, line: str) -> None:
         """A line for people who look at this job; sent now and then, never a reason to fail."""
@@ -222,7 +248,7 @@ class JobContext:
         return artifact
 
     def adopt(self, names: Sequence[str]) -> list[Artifact]:
-        """Make files that earlier attempts or parts have put this attempt's own. Answers those
+        """Make files that earlier attempts or parts have put this attempt's own. Returns those
         that are intact; the others have to be made again."""
         adopted: list[Artifact] = []
         for begin in range(0, len(names), ADOPT_LIMIT):
@@ -336,7 +362,7 @@ class JobContext:
             return
         self._listened_at = now
         try:
-            beat = self._coordinator.heartbeat([self.claim]).beats.get(self.claim.claim_id)
+            beat = self._coordinator.heartbeat([self.claim]).claims.get(self.claim.claim_id)
         except errors.RushesError:
             # The worker's own heartbeat knows what to do about that.
             return

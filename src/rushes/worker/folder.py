@@ -25,20 +25,19 @@ from rushes.protocol import (
     Assignment,
     Beat,
     Claim,
-    Completion,
-    Hello,
-    Part,
+    Coordinator,
     Progress,
     Pulse,
-    Roll,
+    Rendition,
     Source,
 )
+from rushes.verbs import Verb
 
 MEMORY, ABOUT = ".rushes", "source.json"
 CLAIM = Claim("job_here", "clm_here")
 
 
-class Folder:
+class Folder(Coordinator):
     def __init__(self, source: Path, target: Path) -> None:
         self._source = source
         self.target = target
@@ -105,16 +104,17 @@ class Folder:
     def transcript(self, claim: Claim) -> dict[str, Any] | None:
         return None
 
-    def artifacts(self, claim: Claim) -> Sequence[Artifact]:
+    def artifacts(self, claim: Claim) -> list[Artifact]:
         return list(self._files.values())
 
-    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
+    def adopt(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
         return [self._files[name] for name in names if self._is_intact(name)]
 
-    def discard(self, claim: Claim, names: Sequence[str]) -> None:
+    def discard(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
         for name in names:
             if self._files.pop(name, None):
                 (self.target / name).unlink(missing_ok=True)
+        return self.artifacts(claim)
 
     def put_artifact(
         self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
@@ -142,55 +142,43 @@ class Folder:
         self._remember(artifact)
         return artifact
 
-    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
+    def put_passage(self, claim: Claim, number: int, content: Any) -> int:
         with self._lock, (self._memory / "passages.jsonl").open("ab+") as file:
             _append(file, msgspec.json.encode([number, content]))
             os.fsync(file.fileno())
+        return number
 
-    def passages(self, claim: Claim) -> Sequence[Any]:
+    def passages(self, claim: Claim) -> list[Any]:
         """Up to the first that is missing: what comes behind it is made again, too."""
         kept = dict(_lines(self._memory / "passages.jsonl", tuple[int, Any]))
         return [kept[number] for number in takewhile(kept.__contains__, count())]
 
-    def log(self, claim: Claim, lines: Sequence[str]) -> None:
+    def log(self, claim: Claim, lines: Sequence[str]) -> int:
         self.lines += lines
+        return len(lines)
+
+    def declare(self, claim: Claim, renditions: Sequence[Rendition]) -> int:
+        """Nobody watches it before it is whole."""
+        return len(renditions)
 
     # What only a queue can do
 
-    def hello(self, hello: Hello) -> float | None:
-        return None
+    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+        raise errors.WrongState("there is nobody here to ask: this is a folder, not a server")
 
-    def claim(
-        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
-    ) -> list[Assignment]:
-        return []
-
-    def heartbeat(self, claims: Sequence[Claim], roll: Roll | None = None) -> Pulse:
+    def heartbeat(
+        self,
+        claims: Sequence[Claim] = (),
+        stalled: Sequence[Claim] = (),
+        answered: Sequence[str] = (),
+    ) -> Pulse:
         return Pulse({each.claim_id: Beat(True) for each in claims}, drain=False)
-
-    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
-        return {each.claim.claim_id: Beat(True) for each in reports}
-
-    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
-        return {}
-
-    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
-        return "failed"
-
-    def release(self, claim: Claim) -> str:
-        return "queued"
-
-    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
-        raise errors.WrongState("there is nobody here to divide the work with")
 
     def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
         with self._source.open("rb") as file:
             file.seek(start)
             while chunk := file.read(1024 * 1024):
                 yield chunk
-
-    def interrupt(self) -> None:
-        pass
 
     # Memory
 

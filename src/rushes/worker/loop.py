@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rushes import errors, ids
-from rushes.protocol import Assignment, Completion, Coordinator, Hello, Progress, Roll
+from rushes.protocol import Assignment, Completion, Coordinator, Hello, Progress
 from rushes.worker.context import JobContext, Stop
 from rushes.worker.outcome import Failure, failure_of
 
@@ -146,7 +146,7 @@ class Worker:
                     outages = self._rest(outages)
 
     def step(self, wait_seconds: float = 0) -> int:
-        """Claim once, run what was claimed, report it; answers how many jobs that were."""
+        """Claim once, run what was claimed, report it; returns how many jobs that were."""
         count = self._claim_and_run(wait_seconds)
         self._report_results()
         return count
@@ -174,7 +174,7 @@ class Worker:
         sent_at = time.monotonic()
         try:
             pulse = self.coordinator.heartbeat(
-                [each.assignment.claim for each in held], Roll(answered, stalled)
+                [each.assignment.claim for each in held], stalled, answered
             )
         except errors.Unauthorized as error:
             self.refused = error
@@ -191,7 +191,7 @@ class Worker:
                 each for each in self._answered_requests if each not in answered
             ]
         for each in held:
-            beat = pulse.beats[each.assignment.claim_id]
+            beat = pulse.claims[each.assignment.claim_id]
             if not beat.held:
                 each.context.stop(Stop.CLAIM_LOST)
             else:
@@ -265,15 +265,15 @@ class Worker:
                 time.sleep(min(self._heartbeat_seconds, RETRY_SECONDS))
 
     def _rest(self, outages: int) -> int:
-        """Longer each time, up to a limit; answers the number of outages with this one."""
+        """Longer each time, up to a limit; returns the number of outages with this one."""
         longer = RETRY_SECONDS * 2 ** min(outages, 10)
         self._stopping.wait(min(longer, LONGEST_RETRY_SECONDS))
         return outages + 1
 
     def _say_hello(self) -> None:
         if not self._said_hello:
-            asked = self.coordinator.hello(self._hello)
-            self._heartbeat_seconds = asked or self._heartbeat_seconds
+            terms = self.coordinator.hello(self._hello)
+            self._heartbeat_seconds = terms.heartbeat_seconds if terms else self._heartbeat_seconds
             self._said_hello = True
 
     def _missed(self, error: errors.RushesError) -> None:
@@ -336,7 +336,7 @@ class Worker:
             for held, result in results
             if not held.lost
         ]
-        answers = self._answered(lambda: self.coordinator.complete(fresh)) if fresh else {}
+        answers = self._answered(lambda: self.coordinator.complete_all(fresh)) if fresh else {}
         for held, _ in results:
             job_id = held.assignment.job_id
             answer = (answers or {}).get(job_id, errors.ClaimLost.code)
@@ -417,16 +417,18 @@ class Worker:
         held = self._held.get(progress.claim.claim_id)
         sent_at = time.monotonic()
         try:
-            beat = self.coordinator.progress([progress])[progress.claim.claim_id]
+            renewed = self.coordinator.progress(progress)
         except errors.Unavailable:
             self._fence()
             return
-        if held is not None and beat.held:
+        except errors.ClaimLost:
+            if held is not None:
+                held.context.stop(Stop.CLAIM_LOST)
+            return
+        if held is not None:
             held.renewed_at = max(held.renewed_at, sent_at)
-        if held is not None and not beat.held:
-            held.context.stop(Stop.CLAIM_LOST)
-        elif held is not None and beat.cancel:
-            held.context.stop(Stop.CANCELED)
+            if renewed.cancel:
+                held.context.stop(Stop.CANCELED)
 
     def _drop(self, held: Held) -> None:
         self._held.pop(held.assignment.claim_id, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,19 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
-from rushes import errors, protocol
-from rushes.protocol import Artifact, Assignment, Beat, Claim, Completion, Part, Progress, Source
+from rushes import errors
+from rushes.protocol import (
+    VERBS,
+    Artifact,
+    Assignment,
+    Claim,
+    Coordinator,
+    Hello,
+    Presigned,
+    Source,
+    Terms,
+)
+from rushes.verbs import Verb
 
 log = logging.getLogger("rushes.worker")
 
@@ -30,6 +41,7 @@ FILE_SECONDS = 60.0
 CHUNK_BYTES = 1024 * 1024
 # One CopyObject takes no more; larger files go through the server.
 PRESIGN_LIMIT_BYTES = 4 * 2**30
+CLAIM_HEADER = "Rushes-Claim"
 STRANGER = "what answers there is not a Rushes server"
 
 CONFLICTS: dict[str, type[errors.Conflict]] = {
@@ -44,7 +56,7 @@ CONFLICTS: dict[str, type[errors.Conflict]] = {
 }
 
 
-class Remote:
+class Remote(Coordinator):
     """One worker's connection to a server."""
 
     def __init__(self, server: str, key: str, *, transport: httpx2.BaseTransport | None = None):
@@ -64,80 +76,46 @@ class Remote:
         timeout = httpx2.Timeout(FILE_SECONDS, connect=CONNECT_SECONDS)
         return httpx2.Client(timeout=timeout, transport=self._transport)
 
-    def hello(self, hello: protocol.Hello) -> float:
-        answer = self._post("/hello", msgspec.to_builtins(hello))
-        if left_out := sorted(set(hello.kinds) - set(answer.get("kinds", hello.kinds))):
+    def call(self, verb: Verb, arguments: dict[str, Any], seconds: float = 0) -> Any:
+        """`seconds`: how much longer than usual the answer may take."""
+        said = verb.told(arguments)
+        path, headers = verb.path, {}
+        if verb.by_header:
+            path = path.replace("{job_id}", said.pop("job_id"))
+            headers = {CLAIM_HEADER: said.pop("claim_id")}
+        seconds += FILE_SECONDS if verb.slow else ANSWER_SECONDS
+        if verb.method == "POST":
+            headers["Content-Type"] = "application/json"
+            content = msgspec.json.encode(said)
+            answer = self._send("POST", path, content=content, headers=headers, seconds=seconds)
+        else:
+            answer = self._send(verb.method, path, headers=headers, seconds=seconds)
+        try:
+            reply = answer.json()
+            return msgspec.convert(reply[verb.reply] if verb.reply else reply, verb.returns)
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.Unavailable(STRANGER, detail=f"{STRANGER}: {error}") from None
+
+    def hello(self, hello: Hello) -> Terms | None:
+        terms = super().hello(hello)
+        if terms and (left_out := sorted(set(hello.kinds) - set(terms.kinds))):
             log.warning("this worker's key is not for %s", ", ".join(left_out))
         self._boot_id = hello.boot_id
-        return float(answer["heartbeat_seconds"])
+        return terms
 
     def claim(
-        self, limit: int, wait_seconds: float = 0, request_id: str | None = None
+        self,
+        limit: int = 1,
+        wait_seconds: float = 0,
+        request_id: str | None = None,
+        boot_id: str | None = None,
     ) -> list[Assignment]:
         if self._interrupted.is_set():
             return []
         asked = {"limit": limit, "wait_seconds": wait_seconds, "request_id": request_id}
-        asked["boot_id"] = self._boot_id
-        answer = self._post("/claim", asked, seconds=wait_seconds + ANSWER_SECONDS)
-        return msgspec.convert(answer["jobs"], list[Assignment])
-
-    def heartbeat(
-        self, claims: Sequence[Claim], roll: protocol.Roll | None = None
-    ) -> protocol.Pulse:
-        said: dict[str, Any] = {"claims": [_name(claim) for claim in claims]}
-        if roll is not None:
-            said["answered"] = list(roll.answered)
-            said["stalled"] = [_name(claim) for claim in roll.stalled]
-        answer = self._post("/heartbeat", said)
-        beats = {id: msgspec.convert(beat, Beat) for id, beat in answer["claims"].items()}
-        return protocol.Pulse(beats, answer["drain"])
-
-    def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
-        beats = {}
-        for report in reports:
-            said = msgspec.to_builtins(report)
-            body = {**_name(report.claim), **{k: v for k, v in said.items() if k != "claim"}}
-            try:
-                answer = self._post("/progress", body)
-                beats[report.claim.claim_id] = Beat(True, answer["cancel"])
-            except errors.ClaimLost:
-                beats[report.claim.claim_id] = Beat(False)
-        return beats
-
-    def complete(self, completions: Sequence[Completion]) -> Mapping[str, str]:
-        answers = {}
-        for each in completions:
-            body = {**_name(each.claim), "result": each.result, "manifest": each.manifest}
-            try:
-                # Publishing looks at every file once more.
-                answer = self._post("/complete", body, seconds=FILE_SECONDS)
-                answers[each.claim.job_id] = str(answer["state"])
-            except (errors.Conflict, errors.Invalid) as error:
-                answers[each.claim.job_id] = error.code
-        return answers
-
-    def fail(self, claim: Claim, error_class: str, code: str, message: str) -> str:
-        said = {"error_class": error_class, "code": code, "message": message}
-        return str(self._post("/fail", {**_name(claim), **said})["state"])
-
-    def release(self, claim: Claim) -> str:
-        return str(self._post("/release", _name(claim))["state"])
-
-    def divide(self, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> str:
-        body = {"parts": [msgspec.to_builtins(each) for each in parts], "checkpoint": checkpoint}
-        answer = self._post("/divide", {**_name(claim), **body}, seconds=FILE_SECONDS)
-        return str(answer["state"])
-
-    def put_passage(self, claim: Claim, number: int, content: Any) -> None:
-        self._post("/passages", {**_name(claim), "number": number, "content": content})
-
-    def passages(self, claim: Claim) -> Sequence[Any]:
-        path = f"/passages/{claim.job_id}"
-        answer = self._send("GET", path, headers=_proof(claim), seconds=FILE_SECONDS).json()
-        return list(answer["items"])
-
-    def log(self, claim: Claim, lines: Sequence[str]) -> None:
-        self._post("/logs", {**_name(claim), "lines": list(lines)})
+        asked["boot_id"] = boot_id or self._boot_id
+        found: list[Assignment] = self.call(VERBS["claim"], asked, seconds=wait_seconds)
+        return found
 
     # Files
 
@@ -170,31 +148,14 @@ class Remote:
                 raise errors.Unavailable("the storage's address is too old: ask for a new one")
             yield from _chunks(answer)
 
-    def transcript(self, claim: Claim) -> dict[str, Any] | None:
-        path = f"/transcript/{claim.job_id}"
-        answer = self._send("GET", path, headers=_proof(claim), seconds=FILE_SECONDS).json()
-        found: dict[str, Any] | None = answer["transcript"]
-        return found
-
-    def artifacts(self, claim: Claim) -> Sequence[Artifact]:
-        answer = self._send("GET", f"/artifacts/{claim.job_id}", headers=_proof(claim))
-        return msgspec.convert(answer.json()["items"], list[Artifact])
-
     def put_artifact(
         self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
     ) -> Artifact:
         size, sha256, md5 = _digests(content)
-        if size <= PRESIGN_LIMIT_BYTES and (past := self._presigned(claim, name)):
-            self._put_past_the_server(past["url"], content, size)
-            body = {"name": name, "ticket": past["ticket"], "size_bytes": size, "seconds": seconds}
-            sums = {"sha256": sha256, "md5": md5}
-            answer = self._post(
-                f"/artifacts/{claim.job_id}/confirm",
-                {**body, **sums},
-                headers=_proof(claim),
-                seconds=FILE_SECONDS,
-            )
-            return msgspec.convert(answer, Artifact)
+        past = self.presign(claim, name) if size <= PRESIGN_LIMIT_BYTES else Presigned()
+        if past.url and past.ticket:
+            self._put_past_the_server(past.url, content, size)
+            return self.confirm(claim, name, past.ticket, size, sha256, md5, seconds)
         headers = {**_proof(claim), "Rushes-SHA256": sha256, "Content-Length": str(size)}
         answer = self._send(
             "PUT",
@@ -206,18 +167,6 @@ class Remote:
         ).json()
         return msgspec.convert(answer, Artifact)
 
-    def adopt(self, claim: Claim, names: Sequence[str]) -> Sequence[Artifact]:
-        path = f"/artifacts/{claim.job_id}/adopt"
-        # The server reads every file once more.
-        answer = self._post(
-            path, {"names": list(names)}, headers=_proof(claim), seconds=FILE_SECONDS
-        )
-        return msgspec.convert(answer["items"], list[Artifact])
-
-    def discard(self, claim: Claim, names: Sequence[str]) -> None:
-        path = f"/artifacts/{claim.job_id}/discard"
-        self._post(path, {"names": list(names)}, headers=_proof(claim), seconds=FILE_SECONDS)
-
     def interrupt(self) -> None:
         self._interrupted.set()
 
@@ -226,33 +175,12 @@ class Remote:
         if "_plain" in self.__dict__:
             self._plain.close()
 
-    def _presigned(self, claim: Claim, name: str) -> Any:
-        path = f"/artifacts/{claim.job_id}/presign"
-        answer = self._post(path, {"name": name}, headers=_proof(claim))
-        return answer if answer["url"] else None
-
     def _put_past_the_server(self, url: str, content: bytes | Path, size: int) -> None:
         with _renamed():
             headers = {"Content-Length": str(size)}
             answer = self._plain.put(url, content=_stream(content), headers=headers)
         if not answer.is_success:
             raise errors.StorageDown("the storage did not take a file", detail=answer.text[:500])
-
-    def _post(
-        self,
-        path: str,
-        body: Any,
-        *,
-        headers: Mapping[str, str] | None = None,
-        seconds: float = ANSWER_SECONDS,
-    ) -> Any:
-        encoded = msgspec.json.encode(body)
-        given = {"Content-Type": "application/json", **(headers or {})}
-        answer = self._send("POST", path, content=encoded, headers=given, seconds=seconds)
-        try:
-            return answer.json()
-        except ValueError:
-            raise errors.Unavailable(STRANGER) from None
 
     def _send(
         self, method: str, path: str, *, seconds: float = ANSWER_SECONDS, **options: Any
@@ -335,17 +263,13 @@ def _chunks(answer: httpx2.Response) -> Iterator[bytes]:
     yield from answer.iter_bytes(CHUNK_BYTES)
 
 
-def _name(claim: Claim) -> dict[str, str]:
-    return {"job_id": claim.job_id, "claim_id": claim.claim_id}
-
-
 def _job(claim: Claim, media_id: str | None) -> dict[str, str]:
     return {"job_id": claim.job_id, **({"media_id": media_id} if media_id else {})}
 
 
 def _proof(claim: Claim) -> dict[str, str]:
     """In a header, since addresses end up in logs."""
-    return {"Rushes-Claim": claim.claim_id}
+    return {CLAIM_HEADER: claim.claim_id}
 
 
 def _digests(content: bytes | Path) -> tuple[int, str, str]:

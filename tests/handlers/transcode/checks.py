@@ -20,7 +20,7 @@ import m3u8  # type: ignore[import-untyped]
 import msgspec
 
 import ffmpegs
-from transcode.clips import ENVIRONMENT
+from handlers.transcode.clips import ENVIRONMENT
 
 RATE = 48_000
 IN_STEP_SECONDS = 0.04
@@ -134,12 +134,12 @@ class Rendition:
     def peak(self) -> float:
         """The peak segment bit rate of RFC 8216, section 4.3.4.2."""
         target = self.playlist.target_duration
-        spans = [
+        runs = [
             (sum(self.sizes[i:j]) * 8, sum(self.seconds[i:j]))
             for i in range(len(self.sizes))
             for j in range(i + 1, min(i + 6, len(self.sizes)) + 1)
         ]
-        rates = [bits / length for bits, length in spans if 0.5 <= length / target <= 1.5]
+        rates = [bits / length for bits, length in runs if 0.5 <= length / target <= 1.5]
         return max(rates, default=0.0)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ffmpegs
-from transcode.clips import Clips
+from handlers.transcode.clips import Clips
 
 # With this machine's ffmpeg: each thing that Rushes asks of one, and each kind of clip. The rest of
 # all pairs is in `make soak`.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transcode import joining
-from transcode.clips import AAC, Clips, Recipe, copied, during, recipe
+from handlers.transcode import joining
+from handlers.transcode.clips import AAC, Clips, Recipe, copied, during, recipe
 
 SECONDS = 11.0
 # In different segments; a multiple of the frames of 5, 10, 25, 30 and 50 a second.

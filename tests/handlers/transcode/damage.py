@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from transcode.clips import Clips
+from handlers.transcode.clips import Clips
 
 SOURCES = (
     "plain.mp4",

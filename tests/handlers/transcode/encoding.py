@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rushes.handlers import transcode
+from rushes.handlers.transcode import steps as transcode
 from rushes.protocol import Claim, Progress, Source
 from rushes.worker.context import JobContext
 from rushes.worker.folder import Folder
@@ -28,7 +28,7 @@ class Made:
     lines: list[str]
 
 
-class Studio(Folder):
+class Encoding(Folder):
     """One job: its source, where its files go, and other media that it may ask for."""
 
     def __init__(self, source: Path, target: Path, others: Mapping[str, Path] | None = None):
@@ -60,5 +60,5 @@ class Studio(Folder):
 
 
 def make(source: Path, target: Path, others: Mapping[str, Path] | None = None, **args: Any) -> Made:
-    studio = Studio(source, target, others)
-    return studio.run(studio.context(**args))
+    encoding = Encoding(source, target, others)
+    return encoding.run(encoding.context(**args))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import archives
 import ffmpegs
-from transcode.clips import ENVIRONMENT
+from handlers.transcode.clips import ENVIRONMENT
 
 
 def _package(name: str, version: str, sha256: str, holds: str) -> archives.Archive:
@@ -87,7 +87,7 @@ class Take:
         return path if self.seconds is None else self._cut(path, folder / self.name)
 
     def _cut(self, path: Path, target: Path) -> Path:
-        span = ["-ss", str(self.begin), "-t", str(self.seconds), "-i", str(path)]
-        argv = [ffmpegs.known(), "-v", "error", "-nostdin", *span, "-map", "0", "-c", "copy"]
+        cut = ["-ss", str(self.begin), "-t", str(self.seconds), "-i", str(path)]
+        argv = [ffmpegs.known(), "-v", "error", "-nostdin", *cut, "-map", "0", "-c", "copy"]
         subprocess.run([*argv, str(target)], check=True, timeout=60, env=ENVIRONMENT)
         return target

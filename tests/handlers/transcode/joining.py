@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transcode.fragments import boxes, find
+from handlers.transcode.fragments import boxes, find
 
 HOLD_OTHERS = ("moov", "trak", "mdia", "minf", "stbl")
 # Where each has its duration, of version 0.

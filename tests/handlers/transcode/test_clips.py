@@ -14,12 +14,13 @@ import m3u8  # type: ignore[import-untyped]
 import pytest
 
 import ffmpegs
-from rushes.media import growing
-from rushes.media.growing import Building
+from declared import declared
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import Rendition, Version, near
+from handlers.transcode.clips import FLASHES, SECONDS, Clips, joined, rateless, shape_changing
+from rushes.playback import growing
+from rushes.playback.growing import Building
 from rushes.tools import boxes
-from transcode import checks, studio
-from transcode.checks import Rendition, Version, near
-from transcode.clips import FLASHES, SECONDS, Clips, joined, rateless, shape_changing
 
 thorough = pytest.mark.thorough
 WIDE, SMALL = (320, 180), (160, 90)
@@ -85,7 +86,7 @@ SLOW = ("phone-180.mp4", "office.wmv", "old.flv", "camera.avi", "phone-270.mov",
 )
 def test_a_clip_becomes_a_stream_of_the_same_frames(case: Case, clips: Clips, target: Path) -> None:
     source = clips[case.clip]
-    made = studio.make(source, target)
+    made = encoding.make(source, target)
     version = Version(target)
     checks.check(version)
     assert sorted(version.names) == sorted(case.names)
@@ -111,7 +112,7 @@ def test_a_clip_becomes_a_stream_of_the_same_frames(case: Case, clips: Clips, ta
 def test_a_rate_that_varies_loses_no_frame(clip: str, clips: Clips, target: Path) -> None:
     """Encoders that reorder frames decode what follows a pause before it."""
     source = clips[clip]
-    made = studio.make(source, target, settings={"preset": "veryfast"})
+    made = encoding.make(source, target, settings={"preset": "veryfast"})
     version = Version(target)
     checks.check(version)
     frames = checks.frames_of("-i", str(source))
@@ -128,7 +129,7 @@ def test_a_recording_of_a_browser_gets_no_frames_that_it_does_not_have(
     source = rateless(clips)
     [stream] = checks.streams(str(source))
     assert stream["r_frame_rate"] == "1000/1"
-    made = studio.make(source, target)
+    made = encoding.make(source, target)
     version = Version(target)
     checks.check(version)
     frames = checks.frames_of("-i", str(source))
@@ -142,18 +143,18 @@ def test_a_recording_of_a_browser_gets_no_frames_that_it_does_not_have(
 def test_a_header_is_the_same_wherever_a_part_begins(clip: str, clips: Clips, target: Path) -> None:
     """Otherwise the parts of a long recording would not fit together."""
     settings = {"preset": "veryfast"}
-    studio.make(clips[clip], target / "whole", settings=settings)
+    encoding.make(clips[clip], target / "whole", settings=settings)
     whole = Version(target / "whole")
     for start in (0.5, 1.37, 2.1):
         part = target / f"from-{start}"
-        studio.make(clips[clip], part, settings=settings, edit={"start": start, "end": None})
+        encoding.make(clips[clip], part, settings=settings, edit={"start": start, "end": None})
         for rendition in Version(part).videos:
             assert rendition.init == whole[rendition.name].init
 
 
 def test_a_source_that_browsers_play_is_not_encoded_again(clips: Clips, target: Path) -> None:
     source = clips["plain.mp4"]
-    studio.make(source, target)
+    encoding.make(source, target)
     version = Version(target)
     assert _packets(*version["original"].local) == _packets("-i", str(source))
     assert _packets(*version["180p"].local) != _packets("-i", str(source))
@@ -172,7 +173,7 @@ def test_what_players_would_stumble_over_is_not_copied(
     clip: str, why: str, frames: int, clips: Clips, target: Path
 ) -> None:
     source = shape_changing(clips) if clip.startswith("shape") else clips[clip]
-    made = studio.make(source, target)
+    made = encoding.make(source, target)
     version = Version(target)
     checks.check(version)
     assert "original" not in version.names
@@ -185,7 +186,7 @@ def test_what_players_would_stumble_over_is_not_copied(
 
 def test_frames_that_are_shown_for_long_are_decoded_in_order(clips: Clips, target: Path) -> None:
     """A header that tells of seconds of delay shifts all in hls.js."""
-    studio.make(clips["slides.mp4"], target, settings={"preset": "veryfast"})
+    encoding.make(clips["slides.mp4"], target, settings={"preset": "veryfast"})
     version = Version(target)
     checks.check(version)
     for rendition in version.encoded:
@@ -201,18 +202,19 @@ def test_the_longest_length_of_segments_is_told_once_and_for_all(
     clip: str, clips: Clips, target: Path
 ) -> None:
     """Players rely on it while a playlist grows (RFC 8216, section 6.2.1)."""
-    made = studio.make(clips[clip], target)
+    made = encoding.make(clips[clip], target)
     told: dict[str, set[int]] = {}
     for report in made.reports:
+        listed = declared(report.detail)
         building = Building(
-            version_id="ver_1", args={"settings": studio.SETTINGS}, detail=report.detail
+            version_id="ver_1", args={"settings": encoding.SETTINGS}, renditions=listed
         )
-        for each in (report.detail or {}).get("renditions", []):
-            if each["segments_completed"]:
+        for each in listed:
+            if each.segments_completed:
                 names = ["init.mp4", "seg_00000.m4s"]
-                rows = [{"name": f"{each['name']}/{name}", "seconds": 0.9} for name in names]
-                text = growing.media_playlist(building, each["name"], rows)
-                told.setdefault(each["name"], set()).add(m3u8.loads(text).target_duration)
+                rows = [{"name": f"{each.name}/{name}", "seconds": 0.9} for name in names]
+                text = growing.media_playlist(building, each.name, rows)
+                told.setdefault(each.name, set()).add(m3u8.loads(text).target_duration)
     assert len(told) >= 2
     for name, found in told.items():
         assert found == {Rendition(target / name).playlist.target_duration}, name
@@ -229,14 +231,14 @@ def _packets(*arguments: str) -> list[str]:
 def test_the_original_is_left_out_of_the_master_when_players_could_not_switch_to_it(
     clips: Clips, target: Path
 ) -> None:
-    made = studio.make(clips["one-key.mp4"], target)
+    made = encoding.make(clips["one-key.mp4"], target)
     assert made.result["temporary"] == ["original"]
     assert made.result["renditions"] == Version(target).names == ["180p", "90p"]
 
 
 @pytest.mark.parametrize("clip", ["hdr10.mkv", "hlg.mp4"])
 def test_hdr_becomes_what_every_screen_shows(clip: str, clips: Clips, target: Path) -> None:
-    studio.make(clips[clip], target)
+    encoding.make(clips[clip], target)
     version = Version(target)
     checks.check(version)
     assert version.names == ["180p", "90p"]
@@ -250,7 +252,7 @@ def test_hdr_becomes_what_every_screen_shows(clip: str, clips: Clips, target: Pa
 
 
 def test_frames_of_interlaced_video_have_no_combs(clips: Clips, target: Path) -> None:
-    studio.make(clips["interlaced.mkv"], target)
+    encoding.make(clips["interlaced.mkv"], target)
     graph = ["-vf", "idet,metadata=print:key=lavfi.idet.multiple.current_frame:file=-"]
     said = checks.tool(ffmpegs.known(), *Version(target)["180p"].local, *graph, "-f", "null", "-")
     found = re.findall(r"current_frame=(\w+)", said)
@@ -259,7 +261,7 @@ def test_frames_of_interlaced_video_have_no_combs(clips: Clips, target: Path) ->
 
 
 def test_very_fast_video_gets_sixty_frames_a_second(clips: Clips, target: Path) -> None:
-    studio.make(clips["fast.mp4"], target)
+    encoding.make(clips["fast.mp4"], target)
     version = Version(target)
     checks.check(version)
     [rendition] = version.videos
@@ -269,7 +271,7 @@ def test_very_fast_video_gets_sixty_frames_a_second(clips: Clips, target: Path) 
 
 
 def test_a_single_frame_is_a_video(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["one-frame.mp4"], target)
+    made = encoding.make(clips["one-frame.mp4"], target)
     version = Version(target)
     checks.check(version)
     assert [len(each.frames) for each in version.videos] == [1, 1]
@@ -280,7 +282,7 @@ def test_a_single_frame_is_a_video(clips: Clips, target: Path) -> None:
 def test_times_that_a_file_does_not_tell_are_found(clips: Clips, target: Path) -> None:
     """AVI keeps no times of frames that are reordered; a bare stream keeps none at all."""
     for clip in ("reordered.avi", "bare.h264"):
-        made = studio.make(clips[clip], target / clip)
+        made = encoding.make(clips[clip], target / clip)
         version = Version(target / clip)
         checks.check(version)
         frames = version["90p"].frames
@@ -297,7 +299,7 @@ def test_a_stream_that_was_joined_late_begins_with_its_first_key_frame(
     path = tmp_path / "joined-late.ts"
     # The tables of the first three packets, then on from the middle of a second.
     path.write_bytes(data[: 188 * 3] + data[188 * 150 :])
-    studio.make(path, target)
+    encoding.make(path, target)
     version = Version(target)
     checks.check(version)
     assert len(version["90p"].frames) == 50
@@ -307,7 +309,7 @@ def test_a_stream_that_was_joined_late_begins_with_its_first_key_frame(
 def test_two_recordings_in_one_file_are_shown_one_after_the_other(
     clips: Clips, target: Path
 ) -> None:
-    studio.make(joined(clips), target)
+    encoding.make(joined(clips), target)
     version = Version(target)
     checks.check(version)
     assert len(version["90p"].frames) == 150
@@ -315,7 +317,7 @@ def test_two_recordings_in_one_file_are_shown_one_after_the_other(
 
 
 def test_sound_that_begins_late_stays_where_it_belongs(clips: Clips, target: Path) -> None:
-    studio.make(clips["late-sound.mp4"], target)
+    encoding.make(clips["late-sound.mp4"], target)
     version = Version(target)
     checks.check(version)
     [sound] = version.sounds
@@ -324,7 +326,7 @@ def test_sound_that_begins_late_stays_where_it_belongs(clips: Clips, target: Pat
 
 
 def test_tracks_of_sound_can_be_chosen(clips: Clips, target: Path) -> None:
-    studio.make(clips["languages.mkv"], target)
+    encoding.make(clips["languages.mkv"], target)
     version = Version(target)
     checks.check(version)
     media = version.master.media
@@ -349,7 +351,7 @@ MUSIC = ["music.mp3", "music.m4a", "music.flac", "music.wav", "music.ogg", "tele
 
 @pytest.mark.parametrize("clip", MUSIC)
 def test_sound_alone_gets_renditions_and_a_waveform(clip: str, clips: Clips, target: Path) -> None:
-    made = studio.make(clips[clip], target)
+    made = encoding.make(clips[clip], target)
     version = Version(target)
     checks.check(version)
     assert made.result["kind"] == "audio"
@@ -367,7 +369,7 @@ def test_sound_alone_gets_renditions_and_a_waveform(clip: str, clips: Clips, tar
 
 
 def test_chapters_become_a_track_and_subtitles_are_told(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["described.mkv"], target)
+    made = encoding.make(clips["described.mkv"], target)
     checks.check(Version(target))
     text = (target / "chapters.vtt").read_text()
     found = re.findall(r"00:00:0(\S+) --> 00:00:0(\S+)\n(.+)", text)
@@ -379,20 +381,20 @@ def test_chapters_become_a_track_and_subtitles_are_told(clips: Clips, target: Pa
 
 
 def test_the_thumbnail_is_not_the_black_beginning(clips: Clips, target: Path) -> None:
-    studio.make(clips["dark.mp4"], target)
+    encoding.make(clips["dark.mp4"], target)
     assert checks.brightness(target / "thumbnail.jpg") > 25
 
 
 def test_a_storyboard_is_whole_when_the_decoder_cannot_skip_frames(
     clips: Clips, target: Path
 ) -> None:
-    studio.make(clips["many-keys.ogv"], target)
+    encoding.make(clips["many-keys.ogv"], target)
     checks.check_storyboard(Version(target))
 
 
 def test_frames_that_an_encoder_reorders_are_in_step_too(clips: Clips, target: Path) -> None:
     """The default preset holds frames back, the one of the other tests does not."""
-    studio.make(clips["ntsc.mp4"], target, settings={"preset": "veryfast"})
+    encoding.make(clips["ntsc.mp4"], target, settings={"preset": "veryfast"})
     version = Version(target)
     checks.check(version)
     checks.check_in_step(version, FLASHES)
@@ -406,7 +408,7 @@ def test_two_hours_are_whole(clips: Clips, target: Path) -> None:
         "ladder": [{"height": 64, "bitrate": 100}],
         "divide_after": 1e6,
     }
-    made = studio.make(clips["hours.mp4"], target, settings=settings)
+    made = encoding.make(clips["hours.mp4"], target, settings=settings)
     version = Version(target)
     assert made.result["duration"] == 7200
     assert made.result["segments"] == 1800

@@ -13,10 +13,10 @@ from playwright.sync_api import Browser
 from playwright.sync_api import Error as BrowserError
 
 from ffmpegs import BUNDLED, INSTALLED
-from transcode import checks, fragments, studio
-from transcode.checks import IN_STEP_SECONDS, Rendition, Version, near
-from transcode.corpus import ALWAYS, FLASHES, RECORDINGS, WORDS, Corpus, Recording
-from transcode.players import PLAYERS, Player, served
+from handlers.transcode import checks, encoding, fragments
+from handlers.transcode.checks import IN_STEP_SECONDS, Rendition, Version, near
+from handlers.transcode.corpus import ALWAYS, FLASHES, RECORDINGS, WORDS, Corpus, Recording
+from handlers.transcode.players import PLAYERS, Player, served
 
 # As in the default profile: the preset that reorders frames, and its segments.
 SETTINGS = {"preset": "veryfast", "segment_seconds": 4}
@@ -44,7 +44,7 @@ class Versions:
         with (folder / f".{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not result.exists():
-                made = studio.make(self.sources[name], target, settings=SETTINGS)
+                made = encoding.make(self.sources[name], target, settings=SETTINGS)
                 result.write_text(json.dumps(made.result))
         return Version(target), json.loads(result.read_text())
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import ffmpegs
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import Rendition, Version, near
+from handlers.transcode.clips import ENVIRONMENT, FLASHES, Clips
+from handlers.transcode.damage import damaged
 from rushes import errors
 from rushes.tools import ffmpeg
-from transcode import checks, studio
-from transcode.checks import Rendition, Version, near
-from transcode.clips import ENVIRONMENT, FLASHES, Clips
-from transcode.damage import damaged
 
 COUNT = int(os.environ.get("RUSHES_TEST_DAMAGED", "1000"))
 LIMIT_SECONDS = 60
@@ -29,7 +29,7 @@ def outcome(source: Path, target: Path) -> str:
     began = time.monotonic()
     message = ""
     try:
-        made = studio.make(source, target)
+        made = encoding.make(source, target)
     except errors.PermanentFailure as error:
         message = error.message
         assert message
@@ -212,7 +212,7 @@ def test_frames_that_cannot_be_decoded_are_counted(
 ) -> None:
     """All else stays at its time."""
     path = without_frames(clips["camera.avi"], tmp_path / "broken.avi", slice(30, 33))
-    made = studio.make(path, target)
+    made = encoding.make(path, target)
     times = [each.seconds for each in Version(target)["90p"].frames]
     assert times == [near(n * 0.04, 0.002) for n in range(75) if n not in (30, 31, 32)]
     assert made.result["warnings"] == ["3 frames of the picture could not be decoded"]
@@ -223,7 +223,7 @@ def test_frames_of_a_fast_video_that_cannot_be_decoded_are_counted(
 ) -> None:
     """Others are shown in their place when it comes down to sixty a second."""
     path = without_frames(clips["fast.avi"], tmp_path / "broken.avi", slice(30, 33))
-    made = studio.make(path, target)
+    made = encoding.make(path, target)
     assert len(Version(target)["90p"].frames) == 120
     assert made.result["warnings"] == ["3 frames of the picture could not be decoded"]
 
@@ -248,8 +248,8 @@ def test_a_frame_that_gets_lost_in_silence_is_not_published(
     with monkeypatch.context() as patch:
         patch.setattr(ffmpeg, "_graph", swallowing)
         with pytest.raises(errors.TransientFailure, match="lost"):
-            studio.make(clips[clip], target)
+            encoding.make(clips[clip], target)
     assert not (target / "master.m3u8").exists()
-    made = studio.make(clips[clip], target)
+    made = encoding.make(clips[clip], target)
     assert made.result["frames"] == source
     assert len(Version(target)["90p"].frames) == frames

@@ -1,4 +1,4 @@
-"""Trim and overlay: exact in frames, in step in sound, where and as large as wished."""
+"""Trim and overlay: exact in frames, in step in sound, where and as large as requested."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import ffmpegs
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import Version, near
+from handlers.transcode.clips import ENVIRONMENT, FLASHES, Clips
 from rushes import errors
-from transcode import checks, studio
-from transcode.checks import Version, near
-from transcode.clips import ENVIRONMENT, FLASHES, Clips
 
 
 def trim(start: float, end: float | None) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def test_a_trim_keeps_exactly_what_is_between(
     clips: Clips,
     target: Path,
 ) -> None:
-    made = studio.make(clips[clip], target, edit=trim(start, end))
+    made = encoding.make(clips[clip], target, edit=trim(start, end))
     version = Version(target)
     checks.check(version)
     assert version.names == ["180p", "90p"]
@@ -54,7 +54,7 @@ def test_a_trim_keeps_exactly_what_is_between(
 
 
 def test_a_trim_of_sound_alone(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["music.mp3"], target, edit=trim(0.3, 2.5))
+    made = encoding.make(clips["music.mp3"], target, edit=trim(0.3, 2.5))
     version = Version(target)
     checks.check(version)
     assert made.result["duration"] == near(2.2, 0.05)
@@ -65,12 +65,12 @@ def test_a_trim_of_sound_alone(clips: Clips, target: Path) -> None:
 @pytest.mark.parametrize("clip", ["plain.mp4", "music.wav"])
 def test_nothing_between_is_a_plain_refusal(clip: str, clips: Clips, target: Path) -> None:
     with pytest.raises(errors.PermanentFailure) as caught:
-        studio.make(clips[clip], target, edit=trim(50, 60))
+        encoding.make(clips[clip], target, edit=trim(50, 60))
     assert str(target) not in caught.value.message
 
 
 def test_a_trim_that_ends_beyond_the_end_ends_with_it(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["plain.mp4"], target, edit=trim(2, 500))
+    made = encoding.make(clips["plain.mp4"], target, edit=trim(2, 500))
     assert made.result["frames"] == 25
 
 
@@ -112,9 +112,9 @@ def white(clips: Clips) -> Path:
     return path
 
 
-def overlaid(source: Path, other: Path, target: Path, **wish: Any) -> Version:
-    overlay = {"media_id": "med_other", **wish}
-    studio.make(
+def overlaid(source: Path, other: Path, target: Path, **options: Any) -> Version:
+    overlay = {"media_id": "med_other", **options}
+    encoding.make(
         source, target, {"med_other": other}, edit={"start": 0, "end": None, "overlay": overlay}
     )
     version = Version(target)
@@ -169,13 +169,13 @@ def test_an_overlay_that_ends_earlier_is_gone_then(clips: Clips, white: Path, ta
 
 
 @pytest.mark.parametrize(
-    ("wish", "beeps"),
+    ("audible", "beeps"),
     [("main", FLASHES), ("overlay", [1.0]), ("both", sorted([*FLASHES, 1.0]))],
 )
 def test_the_sound_of_an_overlay_is_chosen(
-    wish: str, beeps: list[float], clips: Clips, white: Path, target: Path
+    audible: str, beeps: list[float], clips: Clips, white: Path, target: Path
 ) -> None:
-    version = overlaid(clips["plain.mp4"], white, target, sound=wish)
+    version = overlaid(clips["plain.mp4"], white, target, sound=audible)
     [sound] = version.sounds
     assert checks.beeps(sound.samples) == [near(each, 0.03) for each in beeps]
     assert all(later > earlier for earlier, later in pairwise(sound.starts))
@@ -192,7 +192,7 @@ def test_a_silent_video_gets_the_sound_of_its_overlay(
 def test_an_overlay_is_trimmed_with_the_video(clips: Clips, white: Path, target: Path) -> None:
     overlay = {"media_id": "med_other", "position": "top-left", "sound": "both"}
     edit = {"start": 0.2, "end": 2.6, "overlay": overlay}
-    studio.make(clips["plain.mp4"], target, {"med_other": white}, edit=edit)
+    encoding.make(clips["plain.mp4"], target, {"med_other": white}, edit=edit)
     version = Version(target)
     checks.check(version)
     assert len(version["180p"].frames) == 60

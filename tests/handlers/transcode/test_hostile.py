@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import ffmpegs
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import Version
+from handlers.transcode.clips import Clips
+from handlers.transcode.test_damaged import check_nothing_is_left
 from rushes import errors
 from rushes.tools import probe, process
-from transcode import checks, studio
-from transcode.checks import Version
-from transcode.clips import Clips
-from transcode.test_damaged import check_nothing_is_left
 
 SECRET = "the-secret-that-nobody-may-read"
 LIMIT_SECONDS = 30
@@ -140,7 +140,7 @@ def test_a_list_of_other_files_is_no_media(
         path = tmp_path / f"trick-{number}.{('mp4', 'mkv', 'avi')[number % 3]}"
         path.write_text(trick(address))
         with pytest.raises(errors.PermanentFailure) as caught:
-            studio.make(path, target)
+            encoding.make(path, target)
         assert str(tmp_path) not in caught.value.message
     assert not [each for each in target.rglob("*") if ".rushes" not in str(each)]
     assert listener.calls == 0
@@ -162,7 +162,7 @@ def test_names_inside_real_media_are_not_followed(
         "-map", "0", "-map", "1", "-c", "copy", "-metadata", f"title={listener.url}/x",
         "-metadata", f"comment=file:{tmp_path}/secret.txt", str(path),
     )  # fmt: skip
-    studio.make(path, target)
+    encoding.make(path, target)
     assert len(Version(target)["90p"].frames) == 90
     for each in target.rglob("*"):
         if each.is_file():
@@ -190,7 +190,7 @@ def _bounded(source: Path, target: Path) -> str:
     """Refused, or made; soon, and with little memory."""
     began, message = time.monotonic(), ""
     try:
-        studio.make(source, target)
+        encoding.make(source, target)
     except errors.PermanentFailure as error:
         message = error.message
         assert str(source.parent) not in message

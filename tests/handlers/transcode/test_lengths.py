@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from transcode import checks, studio
-from transcode.checks import Version, near
-from transcode.clips import FLASHES, Clips
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import Version, near
+from handlers.transcode.clips import FLASHES, Clips
 
 
 def presented(target: Path) -> float:
@@ -24,7 +24,7 @@ def presented(target: Path) -> float:
 def test_the_last_frame_is_held_to_the_end_of_the_sound(
     clip: str, frames: int, seconds: float, clips: Clips, target: Path
 ) -> None:
-    made = studio.make(clips[clip], target)
+    made = encoding.make(clips[clip], target)
     version = Version(target)
     checks.check(version)
     assert version.names == ["180p", "90p"]
@@ -44,7 +44,7 @@ def test_the_last_frame_is_held_to_the_end_of_the_sound(
 def test_a_picture_that_goes_on_without_sound_is_shown_to_its_end(
     clips: Clips, target: Path
 ) -> None:
-    made = studio.make(clips["short-sound.mp4"], target)
+    made = encoding.make(clips["short-sound.mp4"], target)
     version = Version(target)
     checks.check(version)
     assert made.result["duration"] == near(6, 0.002)
@@ -54,7 +54,7 @@ def test_a_picture_that_goes_on_without_sound_is_shown_to_its_end(
 
 @pytest.mark.parametrize(("start", "end"), [(2, 5), (4, 6)])
 def test_what_is_held_can_be_trimmed(start: float, end: float, clips: Clips, target: Path) -> None:
-    made = studio.make(clips["short-picture.mp4"], target, edit={"start": start, "end": end})
+    made = encoding.make(clips["short-picture.mp4"], target, edit={"start": start, "end": end})
     version = Version(target)
     checks.check(version)
     assert made.result["duration"] == near(end - start, 0.06)

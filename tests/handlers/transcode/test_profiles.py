@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import Version, near
+from handlers.transcode.clips import FLASHES, Clips
 from rushes import errors
 from rushes.tools import encoders, profile, programs
-from transcode import checks, studio
-from transcode.checks import Version, near
-from transcode.clips import FLASHES, Clips
 
 
-def rows(made: studio.Made) -> dict[str, dict[str, Any]]:
+def rows(made: encoding.Made) -> dict[str, dict[str, Any]]:
     detail = made.reports[-1].detail
     assert detail is not None
     return {row["name"]: row for row in detail["renditions"]}
 
 
 def test_only_the_chosen_qualities_are_made(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["ntsc.mp4"], target, qualities=["90p"])
+    made = encoding.make(clips["ntsc.mp4"], target, qualities=["90p"])
     assert Version(target).names == ["90p"]
     assert rows(made)["180p"]["status"] == "skipped"
     assert rows(made)["90p"]["status"] == "completed"
@@ -32,7 +32,7 @@ def test_only_the_chosen_qualities_are_made(clips: Clips, target: Path) -> None:
 
 def test_rungs_above_the_source_are_skipped(clips: Clips, target: Path) -> None:
     ladder = [{"height": height, "bitrate": 300} for height in (360, 180, 120)]
-    made = studio.make(clips["ntsc.mp4"], target, settings={"ladder": ladder})
+    made = encoding.make(clips["ntsc.mp4"], target, settings={"ladder": ladder})
     version = Version(target)
     assert version.names == ["180p", "120p"]
     assert rows(made)["360p"]["status"] == "skipped"
@@ -40,7 +40,7 @@ def test_rungs_above_the_source_are_skipped(clips: Clips, target: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "listed", "kept"),
+    ("settings", "listed", "kept"),
     [
         ({}, True, True),
         ({"original_bitrate": 1}, False, False),
@@ -51,9 +51,9 @@ def test_rungs_above_the_source_are_skipped(clips: Clips, target: Path) -> None:
     ],
 )
 def test_the_copy_is_listed_and_kept_as_the_profile_says(
-    wish: dict[str, Any], listed: bool, kept: bool, clips: Clips, target: Path
+    settings: dict[str, Any], listed: bool, kept: bool, clips: Clips, target: Path
 ) -> None:
-    made = studio.make(clips["plain.mp4"], target, settings=wish)
+    made = encoding.make(clips["plain.mp4"], target, settings=settings)
     assert ("original" in Version(target).names) == listed
     assert ("original/playlist.m3u8" in made.folder.joinpath("master.m3u8").read_text()) == listed
     assert ("original" in made.result["renditions"]) == kept
@@ -63,8 +63,8 @@ def test_the_copy_is_listed_and_kept_as_the_profile_says(
         assert rows(made)["original"]["status"] == "skipped"
 
 
-def test_segments_are_as_long_as_wished(clips: Clips, target: Path) -> None:
-    studio.make(clips["ntsc.mp4"], target, settings={"segment_seconds": 2})
+def test_segments_are_as_long_as_requested(clips: Clips, target: Path) -> None:
+    encoding.make(clips["ntsc.mp4"], target, settings={"segment_seconds": 2})
     version = Version(target)
     checks.check(version)
     assert version["180p"].seconds == [near(2.002, 0.001), near(1.001, 0.001)]
@@ -74,7 +74,7 @@ def test_segments_are_as_long_as_wished(clips: Clips, target: Path) -> None:
 @pytest.mark.parametrize("codec", ["hevc", "av1"])
 def test_other_codecs_are_additional_renditions(codec: str, clips: Clips, target: Path) -> None:
     ladder = [{"height": 90, "bitrate": 200}]
-    studio.make(clips["ntsc.mp4"], target, settings={"codecs": ["h264", codec], "ladder": ladder})
+    encoding.make(clips["ntsc.mp4"], target, settings={"codecs": ["h264", codec], "ladder": ladder})
     version = Version(target)
     checks.check(version)
     assert sorted(version.names) == sorted(["90p", f"90p-{codec}"])
@@ -83,7 +83,7 @@ def test_other_codecs_are_additional_renditions(codec: str, clips: Clips, target
 
 
 def test_progress_tells_every_step_and_never_goes_back(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["plain.mp4"], target)
+    made = encoding.make(clips["plain.mp4"], target)
     stages = list(dict.fromkeys(report.stage for report in made.reports))
     assert stages == ["probe", "thumbnail", "transcode", "master_playlist", "finalize"]
     values = [report.progress for report in made.reports]
@@ -96,9 +96,9 @@ def test_progress_tells_every_step_and_never_goes_back(clips: Clips, target: Pat
 
 
 def test_a_second_run_makes_nothing_again(clips: Clips, target: Path) -> None:
-    studio.make(clips["ntsc.mp4"], target)
+    encoding.make(clips["ntsc.mp4"], target)
     before = {path: path.stat().st_mtime_ns for path in target.rglob("*.m4s")}
-    made = studio.make(clips["ntsc.mp4"], target)
+    made = encoding.make(clips["ntsc.mp4"], target)
     assert {path: path.stat().st_mtime_ns for path in target.rglob("*.m4s")} == before
     assert made.result["frames"] == 90
     checks.check(Version(target))
@@ -121,10 +121,10 @@ def test_a_wrong_profile_is_named(settings: dict[str, Any], said: str) -> None:
 
 
 def test_a_profile_survives_being_written_down() -> None:
-    wished = profile.decode({"codecs": ["h264", "av1"], "crf": 20, "segment_seconds": 6})
-    assert profile.decode(profile.encode(wished)) == wished
-    assert profile.names(wished)[:2] == ["2160p", "1440p"]
-    assert profile.names(wished)[6] == "2160p-av1"
+    given = profile.decode({"codecs": ["h264", "av1"], "crf": 20, "segment_seconds": 6})
+    assert profile.decode(profile.encode(given)) == given
+    assert profile.names(given)[:2] == ["2160p", "1440p"]
+    assert profile.names(given)[6] == "2160p-av1"
 
 
 # Devices
@@ -205,7 +205,7 @@ def test_a_device_that_works_is_used_and_named(
     device: Callable[[str], None], clips: Clips, target: Path
 ) -> None:
     device("never")
-    made = studio.make(clips["ntsc.mp4"], target, settings={"encoder": "nvenc"})
+    made = encoding.make(clips["ntsc.mp4"], target, settings={"encoder": "nvenc"})
     checks.check(Version(target))
     assert rows(made)["180p"]["encoder"] == "h264_nvenc"
     assert made.lines == []
@@ -216,7 +216,7 @@ def test_a_device_that_fails_is_replaced_in_the_same_attempt(
     dies: str, device: Callable[[str], None], clips: Clips, target: Path
 ) -> None:
     device(dies)
-    made = studio.make(clips["ntsc.mp4"], target, settings={"encoder": "nvenc"})
+    made = encoding.make(clips["ntsc.mp4"], target, settings={"encoder": "nvenc"})
     version = Version(target)
     checks.check(version)
     assert [len(each.frames) for each in version.videos] == [90, 90]

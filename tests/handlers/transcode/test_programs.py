@@ -18,7 +18,7 @@ from rushes.tools import programs
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Path]]:
-    """Put programs of that version in front of everything; answers what lists their runs."""
+    """Put programs of that version in front of everything; returns what lists their runs."""
 
     def install(version: str) -> Path:
         folder = tmp_path / f"bin-{version}"

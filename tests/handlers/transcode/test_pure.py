@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rushes import errors
 from rushes.tools import boxes, ladder, playlist, probe, profile, timeline
-from rushes.tools.playlist import Audio, Track, Video
+from rushes.tools.playlist import Audio, DashTrack, Video
 from rushes.tools.profile import Profile, Rung
 from rushes.tools.timeline import Packets
 
@@ -178,8 +178,8 @@ def test_chosen_qualities_that_cannot_be_made_do_not_leave_nothing() -> None:
 
 
 def test_additional_codecs_have_names_of_their_own() -> None:
-    wished = profile.decode({"codecs": ["av1", "h264"], "ladder": [{"height": 720, "bitrate": 99}]})
-    found = ladder.renditions(wished, video())
+    chosen = profile.decode({"codecs": ["av1", "h264"], "ladder": [{"height": 720, "bitrate": 99}]})
+    found = ladder.renditions(chosen, video())
     assert [(each.name, each.codec) for each in found] == [("720p", "h264"), ("720p-av1", "av1")]
     assert Rung(height=720, bitrate=99).name == "720p"
 
@@ -233,7 +233,7 @@ def test_the_peak_is_at_least_the_mean_and_that_of_every_whole_segment(
 @given(st.lists(st.floats(0.02, 10), min_size=1, max_size=50))
 def test_ticks_of_a_manifest_do_not_drift(seconds: list[float]) -> None:
     sound = Audio(name="audio", codecs="mp4a.40.2", bandwidth=5)
-    ticks = Track(sound, seconds, 90_000).ticks
+    ticks = DashTrack(sound, seconds, 90_000).ticks
     assert sum(ticks) == pytest.approx(sum(seconds) * 90_000, abs=1)
 
 

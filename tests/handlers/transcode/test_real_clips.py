@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from transcode import checks, studio
-from transcode.checks import RATE, Version, near
-from transcode.footage import (
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import RATE, Version, near
+from handlers.transcode.footage import (
     FORENSICS,
     GNOME,
     IMAGEIO,
@@ -70,7 +70,7 @@ def test_real_footage_becomes_a_stream_of_the_same_frames(
     take: Take, tmp_path: Path, target: Path
 ) -> None:
     source = take.put(tmp_path)
-    made = studio.make(source, target, settings={"segment_seconds": 2})
+    made = encoding.make(source, target, settings={"segment_seconds": 2})
     version = Version(target)
     checks.check(version)
     frames = checks.frames_of("-i", str(source))
@@ -100,7 +100,7 @@ def test_real_sound_gets_renditions_and_a_waveform(
     take: Take, tmp_path: Path, target: Path
 ) -> None:
     source = take.put(tmp_path)
-    made = studio.make(source, target)
+    made = encoding.make(source, target)
     version = Version(target)
     checks.check(version)
     [stream] = checks.streams(str(source))

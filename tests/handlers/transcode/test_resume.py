@@ -117,7 +117,7 @@ def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path: Path, kills:
 
 
 def _unchanged(before: Mapping[str, int], command: Command, over: bool = False) -> dict[str, int]:
-    """Pictures that were finished are still the same files; answers all there are now."""
+    """Pictures that were finished are still the same files; returns all there are now."""
     names = before if over else set(command.remembered())
     now = {
         name: (command.folder / name).stat().st_mtime_ns
@@ -183,8 +183,8 @@ def upload(server: Running | Process, source: Path, **profile: Any) -> str:
     with server.client() as admin:
         assert admin.post("/profiles", json=settings(**profile)).status_code == 201
         with source.open("rb") as file:
-            wishes = {"transcribe": "false", "profile": "test"}
-            added = admin.post("/media", files={"file": (source.name, file)}, data=wishes)
+            options = {"transcribe": "false", "profile": "test"}
+            added = admin.post("/media", files={"file": (source.name, file)}, data=options)
         assert added.status_code == 201, added.text
         return str(added.json()["id"])
 

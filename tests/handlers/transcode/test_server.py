@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from handlers.transcode.test_resume import film, media, upload, wait_until
 from running import Running
 from rushes import handlers, protocol
 from rushes.worker.loop import Worker
 from rushes.worker.remote import Remote
-from transcode.test_resume import film, media, upload, wait_until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -134,8 +134,8 @@ def test_a_webcam_is_laid_over_a_screen(server: Running, tmp_path: Path) -> None
         data = {"transcribe": "false", "profile": "test"}
         other = admin.post("/media", files={"file": ("webcam.mp4", file)}, data=data).json()["id"]
         ready(server, media_id)
-        wish = {"overlay_media_id": other, "position": "top-left", "size": 0.3, "sound": "both"}
-        assert admin.post(f"/media/{media_id}/composite", json=wish).status_code == 202
+        overlay = {"overlay_media_id": other, "position": "top-left", "size": 0.3, "sound": "both"}
+        assert admin.post(f"/media/{media_id}/composite", json=overlay).status_code == 202
         found = ready(server, media_id)
     assert found["duration"] == pytest.approx(4, abs=0.05)
     assert found["edit"]["overlay"]["media_id"] == other
@@ -181,9 +181,9 @@ def test_remote_workers_share_a_long_video_over_http(
 ) -> None:
     """Over files and over S3: neither worker sees the storage."""
     server = serve(storage_url=storage_url)
-    wishes = {**QUICK, "divide_after": 3, "span_seconds": 2}
+    options = {**QUICK, "divide_after": 3, "span_seconds": 2}
     with remote_worker(server, tmp_path / "one"), remote_worker(server, tmp_path / "two"):
-        media_id = upload(server, film(tmp_path / "film.avi", 8), **wishes)
+        media_id = upload(server, film(tmp_path / "film.avi", 8), **options)
         found = ready(server, media_id)
     (rung,) = [each for each in found["renditions"] if each["status"] == "completed"]
     assert rung["segments_completed"] == 8

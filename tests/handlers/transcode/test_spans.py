@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import ffmpegs
+from handlers.transcode.test_resume import film, media, upload, wait_until
 from running import Running
-from transcode.test_resume import film, media, upload, wait_until
 
 pytestmark = pytest.mark.timeout(240)
 

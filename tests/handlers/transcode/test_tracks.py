@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from handlers.transcode import checks, encoding
+from handlers.transcode.checks import DASH, Version, near
+from handlers.transcode.clips import Clips
+from handlers.transcode.test_clips import _tone
 from rushes.tools import languages, playlist, probe, subtitles
-from transcode import checks, studio
-from transcode.checks import DASH, Version, near
-from transcode.clips import Clips
-from transcode.test_clips import _tone
 
 
 def sets(target: Path, kind: str) -> list[ElementTree.Element]:
@@ -25,7 +25,7 @@ def roles(each: ElementTree.Element) -> list[str | None]:
     return [role.get("value") for role in each.iter(f"{DASH}Role")]
 
 
-def cues(path: Path) -> list[subtitles.Cue]:
+def cues(path: Path) -> list[subtitles.SubtitleCue]:
     text = path.read_text()
     assert text.startswith("WEBVTT\nX-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:0\n\n")
     return list(subtitles.read(text))
@@ -33,7 +33,7 @@ def cues(path: Path) -> list[subtitles.Cue]:
 
 @pytest.mark.parametrize("clip", ["subtitled.mkv", "subtitled.mp4"])
 def test_subtitles_become_tracks_of_hls_and_dash(clip: str, clips: Clips, target: Path) -> None:
-    made = studio.make(clips[clip], target)
+    made = encoding.make(clips[clip], target)
     version = Version(target)
     checks.check(version)
     texts = [each for each in version.master.media if each.type == "SUBTITLES"]
@@ -62,7 +62,7 @@ def test_subtitles_become_tracks_of_hls_and_dash(clip: str, clips: Clips, target
 
 
 def test_subtitles_are_cut_with_the_picture(clips: Clips, target: Path) -> None:
-    studio.make(clips["subtitled.mkv"], target, edit={"start": 0.6, "end": 2.0})
+    encoding.make(clips["subtitled.mkv"], target, edit={"start": 0.6, "end": 2.0})
     first, second = cues(target / "subtitles/captions.vtt")
     assert first.start == 0
     assert first.end == near(0.3, 0.03)
@@ -71,7 +71,7 @@ def test_subtitles_are_cut_with_the_picture(clips: Clips, target: Path) -> None:
 
 
 def test_subtitles_that_are_pictures_are_named(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["pictures.mkv"], target)
+    made = encoding.make(clips["pictures.mkv"], target)
     [said] = made.result["warnings"]
     assert said == "subtitles that are pictures, not text, were left out: fr hdmv_pgs_subtitle"
     assert made.reports[-1].detail["warnings"] == [{"code": "picture_subtitles", "message": said}]  # type: ignore[index]
@@ -107,7 +107,7 @@ def test_captions_stand_beside_subtitles() -> None:
     lines = [line for line in master.splitlines() if "TYPE=SUBTITLES" in line]
     assert [re.search('NAME="(.*?)"', line)[1] for line in lines] == ["en", "en 2"]  # type: ignore[index]
     assert master.count('SUBTITLES="captions"') == 1
-    track = playlist.Track(video, [1.0], 90_000)
+    track = playlist.DashTrack(video, [1.0], 90_000)
     plain = playlist.manifest([track], 1.0, [text])
     both = playlist.manifest_with_captions(plain, "captions.vtt", "de")
     assert playlist.manifest_with_captions(both, "captions.vtt", "de") == both
@@ -116,7 +116,7 @@ def test_captions_stand_beside_subtitles() -> None:
 
 
 def test_the_sound_that_a_file_calls_its_default_is_heard_first(clips: Clips, target: Path) -> None:
-    studio.make(clips["second-default.mkv"], target)
+    encoding.make(clips["second-default.mkv"], target)
     version = Version(target)
     checks.check(version)
     heard = [(each.language, each.default) for each in version.master.media]
@@ -126,7 +126,7 @@ def test_the_sound_that_a_file_calls_its_default_is_heard_first(clips: Clips, ta
 
 
 def test_all_tracks_of_sound_without_a_picture_are_kept(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["second-default.m4a"], target)
+    made = encoding.make(clips["second-default.m4a"], target)
     version = Version(target)
     names = ["audio-128k", "audio-1-128k", "audio-64k", "audio-1-64k"]
     assert made.result["renditions"] == names
@@ -152,7 +152,7 @@ def test_all_tracks_of_sound_without_a_picture_are_kept(clips: Clips, target: Pa
 
 
 def test_the_waveform_is_of_the_sound_that_is_heard_first(clips: Clips, target: Path) -> None:
-    studio.make(clips["silent-first.m4a"], target)
+    encoding.make(clips["silent-first.m4a"], target)
     assert max(json.loads((target / "waveform.json").read_text())["peaks"]) > 0.5
 
 
@@ -176,7 +176,7 @@ def test_a_file_that_was_cut_off_says_what_is_missing(
     data = whole.read_bytes()
     source = tmp_path / clip
     source.write_bytes(data[: int(len(data) * share)])
-    made = studio.make(source, target)
+    made = encoding.make(source, target)
     # The last frame may have been cut in two, which is told as well.
     said = next(each for each in made.result["warnings"] if each.startswith("the end is"))
     claimed = probe.probe(whole).claimed_seconds
@@ -189,14 +189,14 @@ def test_a_file_that_was_cut_off_says_what_is_missing(
 
 
 def test_sound_before_the_picture_is_not_left_out_in_silence(clips: Clips, target: Path) -> None:
-    made = studio.make(clips["late-picture.mkv"], target)
+    made = encoding.make(clips["late-picture.mkv"], target)
     [said] = made.result["warnings"]
     assert said.endswith("s of sound before the picture begins are left out")
     assert said in made.lines
 
 
 def test_small_pictures_of_hdr_are_as_bright_as_the_others(clips: Clips, target: Path) -> None:
-    studio.make(clips["hdr10.mkv"], target)
+    encoding.make(clips["hdr10.mkv"], target)
     first = Version(target)["90p"].frames[0]
     [sheet] = target.glob("storyboard-*.jpg")
     assert checks.Sheet.read(sheet).brightness(0, 0, 160, 90) == near(first.brightness, 6)

@@ -1,4 +1,4 @@
-"""A desk for what needs a server and no engine."""
+"""A harness for what needs a server and no engine."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from running import Running
-from worker.desk import Desk, open_desk
+from worker.harness import Harness, open_harness
 
 
 @pytest.fixture
-def desk(either_server: Running) -> Iterator[Desk]:
-    with open_desk(either_server, "in-process") as opened:
+def harness(either_server: Running) -> Iterator[Harness]:
+    with open_harness(either_server, "in-process") as opened:
         yield opened

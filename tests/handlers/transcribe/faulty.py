@@ -17,17 +17,17 @@ from typing import Any
 import ffmpegs
 from rushes.engines.engine import (
     RATE,
-    Answer,
     Capabilities,
     Engine,
-    Request,
+    EngineWord,
     SpeakerRequest,
-    Turn,
+    SpeakerTurn,
+    TranscribeRequest,
+    TranscribeResult,
     Watch,
-    Word,
 )
 from rushes.engines.pace import Pace
-from rushes.handlers.transcribe import transcribe
+from rushes.handlers.transcribe.steps import transcribe
 from rushes.protocol import Progress
 from rushes.transcripts import passages
 from rushes.transcripts.transcript import Transcript
@@ -66,13 +66,15 @@ def second_default(path: Path, *tracks: Path) -> Path:
     return path
 
 
-def hear(sound: bytes) -> list[Word]:
+def hear(sound: bytes) -> list[EngineWord]:
     samples = array("h", sound)
     words = []
     for start, end in _loud(samples):
         middle = sorted(samples[start:end])[(end - start) // 2]
         number = round((middle - QUIET) / STEP)
-        words.append(Word(start=start / RATE, end=end / RATE, word=f"w{number}.", confidence=0.9))
+        words.append(
+            EngineWord(start=start / RATE, end=end / RATE, word=f"w{number}.", confidence=0.9)
+        )
     return words
 
 
@@ -94,11 +96,13 @@ class Scripted:
     """Hears all words, unless `script` says otherwise: it gets the number of the call and the true
     answer."""
 
-    script: Callable[[int, Request, Answer], Answer] = lambda number, request, answer: answer
-    turns: Sequence[Turn] = ()
+    script: Callable[[int, TranscribeRequest, TranscribeResult], TranscribeResult] = (
+        lambda number, request, answer: answer
+    )
+    turns: Sequence[SpeakerTurn] = ()
     unavailable: Exception | None = None
     id: str = "scripted"
-    asked: list[Request] = field(default_factory=list)
+    asked: list[TranscribeRequest] = field(default_factory=list)
     diarized: list[SpeakerRequest] = field(default_factory=list)
     stretches: int = 0
 
@@ -116,11 +120,11 @@ class Scripted:
         loud = _loud(array("h", sound))
         return [(max(0.0, start / RATE - PAD), end / RATE + PAD) for start, end in loud]
 
-    def transcribe(self, request: Request, watch: Watch) -> Answer:
+    def transcribe(self, request: TranscribeRequest, watch: Watch) -> TranscribeResult:
         watch()
         self.asked.append(request)
         words = hear(request.sound)
-        answer = Answer(
+        answer = TranscribeResult(
             text=" ".join(word.word for word in words),
             language="en",
             language_probability=0.9,
@@ -133,7 +137,7 @@ class Scripted:
 
     def diarize(
         self, request: SpeakerRequest, progress: Callable[[float], None], watch: Watch
-    ) -> Sequence[Turn]:
+    ) -> Sequence[SpeakerTurn]:
         watch()
         self.diarized.append(request)
         progress(1.0)

@@ -14,69 +14,69 @@ from rushes.media.edit import Edit, Overlay
 from rushes.protocol import Completion, Hello
 from rushes.transcripts import archive
 from speaking import said
-from worker.desk import Desk, digest
+from worker.harness import Harness, digest
 
 SENTENCES = ("One is here.", "Two is here.", "Three is here.", "Four is here.")
 
 
-def publish(desk: Desk, kind: str, **args: Any) -> None:
+def publish(harness: Harness, kind: str, **args: Any) -> None:
     """As a worker that has done such a job; the media has the transcript before."""
-    desk.enqueue(kind, args=args)
-    rushes = desk.running.rushes
+    harness.enqueue(kind, args=args)
+    rushes = harness.running.rushes
 
     def hear(tx: Tx) -> None:
         archive.add(
-            tx, media_id=desk.media_id, user_id="", job_id=None, transcript=said(*SENTENCES)
+            tx, media_id=harness.media_id, user_id="", job_id=None, transcript=said(*SENTENCES)
         )
 
     rushes.db.run(hear)
-    desk.worker.hello(Hello(kinds=[kind]))
-    [assignment] = desk.worker.claim(1)
-    desk.worker.put_artifact(assignment.claim, "x.txt", b"x")
+    harness.worker.hello(Hello(kinds=[kind]))
+    [assignment] = harness.worker.claim(1)
+    harness.worker.put_artifact(assignment.claim, "x.txt", b"x")
     done = Completion(assignment.claim, None, {"x.txt": digest(b"x")})
-    assert desk.worker.complete([done]) == {assignment.job_id: "completed"}
+    assert harness.worker.complete_all([done]) == {assignment.job_id: "completed"}
 
 
-def heard(desk: Desk) -> list[tuple[float, str]]:
-    with desk.running.rushes.db.read() as tx:
-        kept = archive.current(tx, desk.media_id)
+def heard(harness: Harness) -> list[tuple[float, str]]:
+    with harness.running.rushes.db.read() as tx:
+        kept = archive.current(tx, harness.media_id)
     return [(each.start, each.text) for each in kept.transcript.segments] if kept else []
 
 
-def waiting(desk: Desk) -> list[str]:
-    with desk.running.rushes.db.read() as tx:
-        return [job.kind for job in read_store.live_jobs_of(tx, [desk.media_id])]
+def waiting(harness: Harness) -> list[str]:
+    with harness.running.rushes.db.read() as tx:
+        return [job.kind for job in read_store.live_jobs_of(tx, [harness.media_id])]
 
 
-def test_after_a_cut_people_read_what_is_left_at_its_new_times(desk: Desk) -> None:
-    publish(desk, "trim", edit={"start": 10.0, "end": 30.0})
-    assert heard(desk) == [(0.0, "Two is here."), (10.0, "Three is here.")]
-    assert waiting(desk) == ["transcribe"]
-    with desk.running.rushes.db.read() as tx:
-        item = media_store.get(tx, desk.media_id)
+def test_after_a_cut_people_read_what_is_left_at_its_new_times(harness: Harness) -> None:
+    publish(harness, "trim", edit={"start": 10.0, "end": 30.0})
+    assert heard(harness) == [(0.0, "Two is here."), (10.0, "Three is here.")]
+    assert waiting(harness) == ["transcribe"]
+    with harness.running.rushes.db.read() as tx:
+        item = media_store.get(tx, harness.media_id)
     assert item is not None
     assert item.transcript_status == "pending"
 
 
-def test_other_sound_makes_the_old_words_wrong(desk: Desk) -> None:
+def test_other_sound_makes_the_old_words_wrong(harness: Harness) -> None:
     overlay = {"media_id": "med_other", "sound": "overlay"}
-    publish(desk, "composite", edit={"overlay": overlay})
-    assert heard(desk) == []
-    assert waiting(desk) == ["transcribe"]
+    publish(harness, "composite", edit={"overlay": overlay})
+    assert heard(harness) == []
+    assert waiting(harness) == ["transcribe"]
 
 
-def test_a_silent_overlay_changes_nothing_that_is_heard(desk: Desk) -> None:
-    publish(desk, "composite", edit={"overlay": {"media_id": "med_other"}})
-    assert len(heard(desk)) == 4
+def test_a_silent_overlay_changes_nothing_that_is_heard(harness: Harness) -> None:
+    publish(harness, "composite", edit={"overlay": {"media_id": "med_other"}})
+    assert len(heard(harness)) == 4
 
 
-def test_a_new_encoding_keeps_the_words_unless_it_is_told_otherwise(desk: Desk) -> None:
-    publish(desk, "transcode")
-    assert len(heard(desk)) == 4
-    assert waiting(desk) == []
-    publish(desk, "transcode", drop_transcript=True)
-    assert heard(desk) == []
-    assert waiting(desk) == ["transcribe"]
+def test_a_new_encoding_keeps_the_words_unless_it_is_told_otherwise(harness: Harness) -> None:
+    publish(harness, "transcode")
+    assert len(heard(harness)) == 4
+    assert waiting(harness) == []
+    publish(harness, "transcode", drop_transcript=True)
+    assert heard(harness) == []
+    assert waiting(harness) == ["transcribe"]
 
 
 @pytest.mark.parametrize(

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
+from handlers.transcribe.faulty import SPOKEN, Broken, Run, Scripted, recording, second_default
 from rushes import errors
 from rushes.engines.engine import (
-    Answer,
     EngineUnavailable,
-    Request,
     SpeakerRequest,
-    Turn,
+    SpeakerTurn,
+    TranscribeRequest,
+    TranscribeResult,
     Watch,
 )
 from rushes.engines.pace import Pace
-from rushes.handlers import transcribe as transcribe_handler
+from rushes.handlers.transcribe import steps as transcribe_handler
 from rushes.protocol import PASSAGE_LIMIT_BYTES, Beat, Claim, Pulse
 from rushes.transcripts import passages, transcript
 from rushes.transcripts.transcript import Transcript
 from rushes.worker import context
 from rushes.worker.context import Stop
-from transcribe.faulty import SPOKEN, Broken, Run, Scripted, recording, second_default
 
 # Speech, a long silence that is left out, and more speech: six windows.
 WORDS = [*range(70), *[None] * 12, *range(70, 130)]
@@ -76,7 +76,9 @@ def test_a_crash_at_any_window_costs_that_window_and_no_other(tmp_path: Path, ta
 
 
 def _breaks_at(crash: int):  # type: ignore[no-untyped-def]
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         if number == crash:
             raise Broken
         return answer
@@ -122,7 +124,9 @@ def test_what_does_not_fit_into_an_answer_is_heard_in_parts(tmp_path: Path, talk
 
 
 def _writes_at_most(count: int):  # type: ignore[no-untyped-def]
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         words = answer.words[:count]
         text = " ".join(word.word for word in words)
         return replace(answer, text=text, words=words, is_cut=len(answer.words) > count)
@@ -133,7 +137,9 @@ def _writes_at_most(count: int):  # type: ignore[no-untyped-def]
 def test_a_part_whose_words_have_no_times_is_not_lost(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", list(range(16)))
 
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         answer = _writes_at_most(8)(number, request, answer)
         return replace(answer, words=()) if number == 1 else answer
 
@@ -144,7 +150,9 @@ def test_a_part_whose_words_have_no_times_is_not_lost(tmp_path: Path) -> None:
 def test_a_loop_that_fills_an_answer_is_no_reason_to_listen_to_parts(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", list(range(20)))
 
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         return replace(answer, text="and so on " * 20, words=(), is_cut=True)
 
     engine = Scripted(script=script)
@@ -153,7 +161,9 @@ def test_a_loop_that_fills_an_answer_is_no_reason_to_listen_to_parts(tmp_path: P
 
 
 def test_a_window_that_loops_is_asked_for_again(tmp_path: Path, talk: Path) -> None:
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         loops = request.temperature == 0 and request.sound != b"" and number < 1
         return replace(answer, text="and so on " * 20, words=()) if loops else answer
 
@@ -166,7 +176,9 @@ def test_a_window_that_loops_is_asked_for_again(tmp_path: Path, talk: Path) -> N
 def test_a_window_that_only_loops_is_written_down_once(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", list(range(5)))
 
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         return replace(answer, text="and so on " * 20, words=())
 
     engine = Scripted(script=script)
@@ -181,7 +193,9 @@ def test_who_is_passed_over_is_listened_to_alone(tmp_path: Path, kept: Any) -> N
     """As when somebody loud follows somebody quiet."""
     source = recording(tmp_path / "short.wav", list(range(29)))
 
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         if number:
             return answer
         words = answer.words[kept] if isinstance(kept, slice) else [answer.words[n] for n in kept]
@@ -196,7 +210,9 @@ def test_who_is_passed_over_is_listened_to_alone(tmp_path: Path, kept: Any) -> N
 def test_what_is_made_up_where_nobody_speaks_is_left_out(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", list(range(5)))
 
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         return replace(
             answer,
             text="Thank you for watching!",
@@ -229,7 +245,9 @@ def test_the_language_is_detected_once_and_kept_after_a_crash(tmp_path: Path, ta
 
 
 def test_an_unsure_language_is_asked_for_again(tmp_path: Path, talk: Path) -> None:
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         return replace(answer, language="cy", language_probability=0.2) if number == 0 else answer
 
     engine = Scripted(script=script)
@@ -241,15 +259,15 @@ def test_an_unsure_language_is_asked_for_again(tmp_path: Path, talk: Path) -> No
 def test_hints_reach_the_engine(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", [1])
     engine = Scripted()
-    wishes = {"prompt": "A lecture.", "vocabulary": ["Rushes", "FFmpeg"], "language": "en-GB"}
-    Run(tmp_path / "run", source, **wishes).attempt(engine)
+    options = {"prompt": "A lecture.", "vocabulary": ["Rushes", "FFmpeg"], "language": "en-GB"}
+    Run(tmp_path / "run", source, **options).attempt(engine)
     [request] = engine.asked
     assert request.prompt == "A lecture. Rushes, FFmpeg."
     assert request.language == "en"
 
 
 def test_who_speaks_is_found_out_once_and_told_of_every_word(tmp_path: Path, talk: Path) -> None:
-    turns = [Turn(start=0, end=65, speaker=0), Turn(start=65, end=142, speaker=1)]
+    turns = [SpeakerTurn(start=0, end=65, speaker=0), SpeakerTurn(start=65, end=142, speaker=1)]
     engine = Scripted(turns=turns)
     run = Run(tmp_path, talk, diarize=True, speakers=2)
     heard = run.attempt(engine)
@@ -290,7 +308,7 @@ class Diligent(Scripted):
 
     def diarize(
         self, request: SpeakerRequest, progress: Callable[[float], None], watch: Watch
-    ) -> Sequence[Turn]:
+    ) -> Sequence[SpeakerTurn]:
         for share in (0.01, 0.25, 0.5, 1.0):
             progress(share)
         return self.turns
@@ -317,7 +335,8 @@ def test_any_number_of_turns_can_be_kept_and_all_of_them_count(
     """A day of talk has more than fits into one passage; a crash between two of them costs
     only the speakers."""
     turns = [
-        Turn(start=at * 142 / 9000, end=(at + 1) * 142 / 9000, speaker=at % 7) for at in range(9000)
+        SpeakerTurn(start=at * 142 / 9000, end=(at + 1) * 142 / 9000, speaker=at % 7)
+        for at in range(9000)
     ]
     run = Run(tmp_path, talk, diarize=True)
     put = run.folder.put_passage
@@ -343,10 +362,14 @@ def test_any_number_of_turns_can_be_kept_and_all_of_them_count(
 
 
 def test_a_translation_is_english_and_what_is_spoken_is_kept(tmp_path: Path, talk: Path) -> None:
-    def german(number: int, request: Request, answer: Answer) -> Answer:
+    def german(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         return replace(answer, language="de")
 
-    def breaks(number: int, request: Request, answer: Answer) -> Answer:
+    def breaks(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         return german(number, request, _breaks_at(2)(number, request, answer))
 
     run = Run(tmp_path, talk, task="translate")
@@ -415,7 +438,9 @@ def test_an_engine_that_cannot_run_says_so_before_anything_is_read(tmp_path: Pat
 def test_a_cancel_reaches_the_engine(tmp_path: Path, talk: Path) -> None:
     run = Run(tmp_path, talk)
 
-    def script(number: int, request: Request, answer: Answer) -> Answer:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
         assert run.job is not None
         run.job.stop(Stop.CANCELED)
         return answer
@@ -428,7 +453,7 @@ def test_a_cancel_reaches_the_engine(tmp_path: Path, talk: Path) -> None:
 
 def test_stages_come_in_order_and_progress_never_falls(tmp_path: Path, talk: Path) -> None:
     run = Run(tmp_path, talk, diarize=True)
-    run.attempt(Scripted(turns=[Turn(start=0, end=142, speaker=0)]))
+    run.attempt(Scripted(turns=[SpeakerTurn(start=0, end=142, speaker=0)]))
     stages = list(dict.fromkeys(report.stage for report in run.reports))
     assert stages == ["preparing", "transcribing", "diarizing", "merging", "saving"]
     shares = [report.progress for report in run.reports]

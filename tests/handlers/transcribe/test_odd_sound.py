@@ -12,14 +12,14 @@ import jiwer
 import pytest
 
 import speech
-from rushes.engines.engine import BYTES_PER_SECOND, RATE, Turn
-from rushes.engines.local import Local
+from handlers.transcribe.faulty import Run, second_default
+from rushes.engines.engine import BYTES_PER_SECOND, RATE, SpeakerTurn
+from rushes.engines.local import LocalEngine
 from rushes.transcripts.transcript import Transcript
-from transcribe.faulty import Run, second_default
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Local]:
+def engine() -> Iterator[LocalEngine]:
     engine = speech.engine("whisper-base", "diarization-default")
     yield engine
     engine.close()
@@ -39,11 +39,13 @@ def written(path: Path, *channels: bytes, rate: int = RATE) -> Path:
     return path
 
 
-def heard(tmp_path: Path, engine: Local, source: Path, **wishes: object) -> Transcript:
-    return Run(tmp_path / "run", source, model="whisper-base", **wishes).attempt(engine)
+def heard(tmp_path: Path, engine: LocalEngine, source: Path, **options: object) -> Transcript:
+    return Run(tmp_path / "run", source, model="whisper-base", **options).attempt(engine)
 
 
-def test_two_channels_with_a_speaker_each_are_both_heard(tmp_path: Path, engine: Local) -> None:
+def test_two_channels_with_a_speaker_each_are_both_heard(
+    tmp_path: Path, engine: LocalEngine
+) -> None:
     jfk, (reader, *_) = speech.pcm("jfk"), speech.librivox()
     later = speech.silence(len(jfk) / BYTES_PER_SECOND) + reader.sound
     source = written(tmp_path / "both.wav", jfk, later)
@@ -54,7 +56,7 @@ def test_two_channels_with_a_speaker_each_are_both_heard(tmp_path: Path, engine:
 
 @pytest.mark.thorough
 def test_of_two_tracks_of_speech_the_default_one_is_written_down(
-    tmp_path: Path, engine: Local
+    tmp_path: Path, engine: LocalEngine
 ) -> None:
     (reader, *_) = speech.librivox()
     first = written(tmp_path / "first.wav", reader.sound)
@@ -63,7 +65,7 @@ def test_of_two_tracks_of_speech_the_default_one_is_written_down(
     assert jiwer.wer(speech.plain(speech.JFK_TEXT), speech.plain(found.text)) <= 0.15
 
 
-def test_music_is_not_made_into_words(tmp_path: Path, engine: Local) -> None:
+def test_music_is_not_made_into_words(tmp_path: Path, engine: LocalEngine) -> None:
     chords = ((262, 330, 392), (294, 370, 440), (349, 440, 523), (196, 247, 294))
     samples = array("h")
     for at in range(20 * RATE):
@@ -74,13 +76,13 @@ def test_music_is_not_made_into_words(tmp_path: Path, engine: Local) -> None:
     assert found.text == ""
 
 
-def test_one_sample_is_an_empty_transcript(tmp_path: Path, engine: Local) -> None:
+def test_one_sample_is_an_empty_transcript(tmp_path: Path, engine: LocalEngine) -> None:
     found = heard(tmp_path, engine, written(tmp_path / "one.wav", b"\x01\x00"))
     assert (found.text, found.words, found.segments) == ("", [], [])
 
 
 def test_a_wrong_language_gives_words_that_are_in_order_and_inside(
-    tmp_path: Path, engine: Local
+    tmp_path: Path, engine: LocalEngine
 ) -> None:
     source = speech.recording("jfk")
     found = heard(tmp_path, engine, source, language="de")
@@ -91,12 +93,12 @@ def test_a_wrong_language_gives_words_that_are_in_order_and_inside(
 
 
 @pytest.mark.thorough
-def test_three_people_are_counted_and_told_apart(tmp_path: Path, engine: Local) -> None:
+def test_three_people_are_counted_and_told_apart(tmp_path: Path, engine: LocalEngine) -> None:
     sound, turns = speech.two_speakers()
     start = len(sound) / BYTES_PER_SECOND
     sound += speech.pcm("jfk")
     end = len(sound) / BYTES_PER_SECOND
-    truth = [*turns, Turn(start=start, end=end, speaker=2)]
+    truth = [*turns, SpeakerTurn(start=start, end=end, speaker=2)]
     found = heard(tmp_path, engine, written(tmp_path / "three.wav", sound), diarize=True)
     labels = sorted({word.speaker for word in found.words if word.speaker})
     assert labels == ["SPEAKER_00", "SPEAKER_01", "SPEAKER_02"]
@@ -104,6 +106,6 @@ def test_three_people_are_counted_and_told_apart(tmp_path: Path, engine: Local) 
     assert right / len(found.words) >= 0.85
 
 
-def _who(turns: list[Turn], at: float) -> str:
+def _who(turns: list[SpeakerTurn], at: float) -> str:
     nearest = min(turns, key=lambda turn: max(turn.start - at, at - turn.end, 0.0))
     return f"SPEAKER_{nearest.speaker:02d}"

@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from rushes.engines.engine import Answer, Utterance, Word
-from rushes.handlers import guards
-from rushes.handlers.guards import Verdict, judge
+from rushes.engines.engine import EngineWord, TranscribeResult, Utterance
+from rushes.handlers.transcribe import plausibility
+from rushes.handlers.transcribe.plausibility import Verdict, judge
 
 SANE = "It was the best of times, it was the worst of times, it was the age of wisdom."
 
 
-def said(text: str, **more: Any) -> Answer:
+def said(text: str, **more: Any) -> TranscribeResult:
     words = [
-        Word(start=number, end=number + 1, word=word) for number, word in enumerate(text.split())
+        EngineWord(start=number, end=number + 1, word=word)
+        for number, word in enumerate(text.split())
     ]
-    return Answer(text=text, words=words, **more)
+    return TranscribeResult(text=text, words=words, **more)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def said(text: str, **more: Any) -> Answer:
         (said("word " * 8 + "x" * 2000), Verdict.AGAIN),
     ],
 )
-def test_what_is_believed(answer: Answer, verdict: Verdict) -> None:
+def test_what_is_believed(answer: TranscribeResult, verdict: Verdict) -> None:
     assert judge(answer, 20.0) is verdict
 
 
@@ -54,12 +55,12 @@ def test_what_is_believed(answer: Answer, verdict: Verdict) -> None:
 def test_where_speech_was_passed_over(
     times: list[tuple[float, float]], gaps: list[tuple[float, float]]
 ) -> None:
-    words = [Word(start=start, end=end, word="x") for start, end in times]
-    assert guards.passed_over(Answer(text="x", words=words), 20.0) == gaps
+    words = [EngineWord(start=start, end=end, word="x") for start, end in times]
+    assert plausibility.passed_over(TranscribeResult(text="x", words=words), 20.0) == gaps
 
 
 def test_a_loop_that_stays_is_said_once_and_its_words_with_it() -> None:
-    mended = guards.mended(said("And so on. " + "We are here. " * 9 + "The end."))
+    mended = plausibility.mended(said("And so on. " + "We are here. " * 9 + "The end."))
     assert mended.text == "And so on. We are here. The end."
     assert [word.word for word in mended.words] == mended.text.split()
     assert [word.start for word in mended.words] == sorted(word.start for word in mended.words)
@@ -70,8 +71,8 @@ def test_a_loop_of_whole_sentences_is_said_once() -> None:
     utterances = [
         Utterance(start=number, end=number + 1, text=text) for number, text in enumerate(sentences)
     ]
-    answer = Answer(text=" ".join(sentences), utterances=utterances)
-    mended = guards.mended(answer)
+    answer = TranscribeResult(text=" ".join(sentences), utterances=utterances)
+    mended = plausibility.mended(answer)
     assert [(each.start, each.text) for each in mended.utterances] == [
         (0, "And so on."),
         (1, "We are here."),
@@ -82,13 +83,13 @@ def test_a_loop_of_whole_sentences_is_said_once() -> None:
 
 def test_sane_speech_is_left_alone() -> None:
     answer = said(SANE)
-    assert guards.mended(answer).words == list(answer.words)
-    assert guards.mended(answer).text == SANE
+    assert plausibility.mended(answer).words == list(answer.words)
+    assert plausibility.mended(answer).text == SANE
 
 
 def test_of_several_tries_the_one_that_is_believed_counts() -> None:
     loop = said("again and again and " * 9, average_logprob=-0.1)
     fine = said(SANE, average_logprob=-0.5)
     unsure = said("Something else.", average_logprob=-1.2)
-    assert guards.best([loop, fine, unsure], 20.0) is fine
-    assert guards.best([loop, unsure], 20.0) is unsure
+    assert plausibility.best([loop, fine, unsure], 20.0) is fine
+    assert plausibility.best([loop, unsure], 20.0) is unsure

@@ -14,33 +14,33 @@ import pytest
 
 import ffmpegs
 import speech
+from handlers.transcribe.faulty import Only, Scripted, recording
 from running import Clients, Process, Running, events_of
 from rushes import protocol
-from rushes.engines.engine import Turn
-from rushes.handlers.transcribe import transcribe
+from rushes.engines.engine import SpeakerTurn
+from rushes.handlers.transcribe.steps import transcribe
 from rushes.transcripts import passages
 from rushes.transcripts.transcript import Passage
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
 from rushes.worker.remote import Remote
 from shell import until
-from transcribe.faulty import Only, Scripted, recording
 from web import library
 
 ENGLISH = {"model": speech.SMALL, "language": "en"}
 
 
-def upload(server: Clients, path: Path, **wishes: str) -> str:
+def upload(server: Clients, path: Path, **options: str) -> str:
     with server.client() as admin, path.open("rb") as file:
-        data = {"transcribe": "false", **wishes}
+        data = {"transcribe": "false", **options}
         answer = admin.post("/media", files={"file": (path.name, file)}, data=data)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
-def ask(server: Clients, media_id: str, **wishes: Any) -> dict[str, Any]:
+def ask(server: Clients, media_id: str, **options: Any) -> dict[str, Any]:
     with server.client() as admin:
-        answer = admin.post("/transcriptions", json={"media_id": media_id, **wishes})
+        answer = admin.post("/transcriptions", json={"media_id": media_id, **options})
     assert answer.status_code == 202, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -184,13 +184,13 @@ def test_what_cannot_be_heard_here_is_left_to_a_worker_that_can(
     serve: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(transcodes=True, transcode_workers=0, transcription_workers=2, engine="parrot")
-    looks, why_not = [], server.site.engines.why_not
+    looks, why_not = [], server.services.engines.why_not
 
     def counted() -> str | None:
         looks.append(threading.current_thread().name)
         return why_not()
 
-    monkeypatch.setattr(server.site.engines, "why_not", counted)
+    monkeypatch.setattr(server.services.engines, "why_not", counted)
     able = library.worker(server, "transcribe")
     media_id = upload(server, recording(tmp_path / "short.wav", [1, 2]))
     with server.client() as admin:
@@ -270,7 +270,7 @@ def test_a_worker_elsewhere_needs_nothing_but_http(either_server: Running, tmp_p
     server = either_server
     media_id = upload(server, recording(tmp_path / "talk.wav", list(range(40))))
     job = ask(server, media_id, speakers=1)
-    engine = Scripted(turns=[Turn(start=0, end=40, speaker=0)])
+    engine = Scripted(turns=[SpeakerTurn(start=0, end=40, speaker=0)])
     table = {"transcribe": Handler(lambda job: transcribe(job, Only(engine)))}  # type: ignore[arg-type]
     coordinator = Remote(server.url, server.worker_key())
     worker = Worker(

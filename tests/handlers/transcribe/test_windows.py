@@ -8,30 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rushes.handlers.windows import LONGEST, Span, Window, plan
+from rushes.handlers.transcribe.windows import LONGEST, Interval, Window, plan
 
 
 def halfway(start: float, end: float) -> float:
     return (start + end) / 2
 
 
-def windows_of(*speech: Span, end: float = 300.0) -> list[Window]:
+def windows_of(*speech: Interval, end: float = 300.0) -> list[Window]:
     return list(plan(speech, 0.0, end, is_last=True, quietest=halfway).windows)
 
 
 @st.composite
-def recordings(draw: st.DrawFn) -> list[Span]:
-    at, spans = 0.0, []
+def recordings(draw: st.DrawFn) -> list[Interval]:
+    at, intervals = 0.0, []
     for _ in range(draw(st.integers(0, 30))):
         at += draw(st.floats(0.1, 20))
         length = draw(st.floats(0.1, 90))
-        spans.append((at, at + length))
+        intervals.append((at, at + length))
         at += length
-    return spans
+    return intervals
 
 
 @given(recordings())
-def test_all_speech_is_heard_once_and_no_window_is_too_long(speech: list[Span]) -> None:
+def test_all_speech_is_heard_once_and_no_window_is_too_long(speech: list[Interval]) -> None:
     end = speech[-1][1] if speech else 10.0
     windows = windows_of(*speech, end=end)
     clips = [clip for window in windows for clip in window.clips]
@@ -45,11 +45,11 @@ def test_all_speech_is_heard_once_and_no_window_is_too_long(speech: list[Span]) 
 
 @given(recordings(), st.floats(5, 400))
 def test_planned_in_stretches_nothing_is_lost_or_heard_twice(
-    speech: list[Span], stretch: float
+    speech: list[Interval], stretch: float
 ) -> None:
     end = speech[-1][1] if speech else 10.0
     begin: float | None = 0.0
-    clips: list[Span] = []
+    clips: list[Interval] = []
     rounds = 0
     while begin is not None and begin < end:
         stop = min(begin + stretch, end)
@@ -75,7 +75,9 @@ def test_speech_at_the_end_of_a_stretch_is_not_cut_there() -> None:
 
 
 @given(recordings(), st.floats(5, 400))
-def test_a_stretch_ends_in_silence_where_there_is_any(speech: list[Span], stretch: float) -> None:
+def test_a_stretch_ends_in_silence_where_there_is_any(
+    speech: list[Interval], stretch: float
+) -> None:
     end = speech[-1][1] if speech else 10.0
     step = plan(speech, 0.0, min(stretch, end), is_last=stretch >= end, quietest=halfway)
     cut = [start for start, stop in speech if start < (step.next or 0) < stop]
@@ -98,13 +100,13 @@ def test_a_long_speech_is_cut_where_it_is_quiet() -> None:
     [((0, 1), (1, 2)), ((1.5, 2), (2.5, 3)), ((2, 2.5), (10, 10.5)), ((3.9, 4.4), (11.9, 12))],
 )
 def test_times_inside_a_window_come_back_as_times_of_the_recording(
-    heard: Span, meant: Span
+    heard: Interval, meant: Interval
 ) -> None:
     assert Window(((1, 3), (10, 12))).times(*heard) == pytest.approx(meant)
 
 
 @given(recordings(), st.integers(0, 100))
-def test_the_halves_of_a_window_are_all_of_it(speech: list[Span], place: int) -> None:
+def test_the_halves_of_a_window_are_all_of_it(speech: list[Interval], place: int) -> None:
     for window in windows_of(*speech, end=speech[-1][1] if speech else 1.0):
 
         def quietest(start: float, end: float) -> float:
@@ -142,7 +144,7 @@ def test_what_was_heard_before_is_left_out() -> None:
         ((0, 4), ((1, 3), (10, 12))),
     ],
 )
-def test_a_part_of_a_window_is_what_is_heard_between(between: Span, clips: object) -> None:
+def test_a_part_of_a_window_is_what_is_heard_between(between: Interval, clips: object) -> None:
     assert Window(((1, 3), (10, 12))).part(*between).clips == clips
 
 

@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 
 from rushes.protocol import Artifact
 from rushes.worker.context import JobContext
@@ -15,15 +16,21 @@ HANDS = 3
 WAITING = 8
 
 
-class Shelf:
+class ArtifactWriter:
     def __init__(self, job: JobContext) -> None:
         self._job = job
-        self._hands = ThreadPoolExecutor(HANDS, "rushes-shelf")
+        self._hands = ThreadPoolExecutor(HANDS, "rushes-artifacts")
         self._room = threading.Semaphore(WAITING)
         self._lock = threading.Lock()
         self._error: BaseException | None = None
         self._under_way: dict[Future[None], str] = {}
+        self._copied: tuple[str, Path] | None = None
         self.files: dict[str, Artifact] = {}
+
+    def copy(self, prefix: str, folder: Path) -> None:
+        """Keep what is put from now on under names that begin so in a folder, too."""
+        folder.mkdir(exist_ok=True)
+        self._copied = prefix, folder
 
     def adopt(self, wanted: Callable[[str], bool]) -> None:
         """What earlier attempts and other workers have left, as far as it is intact."""
@@ -82,6 +89,8 @@ class Shelf:
         if name in self.files:
             # A name is written once in an attempt: what it adopted has to go first.
             self._job.discard([name])
+        if self._copied and name.startswith(self._copied[0]):
+            (self._copied[1] / Path(name).name).write_bytes(content)
         artifact = self._job.put(name, content, seconds)
         with self._lock:
             self.files[name] = artifact

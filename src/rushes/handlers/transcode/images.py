@@ -6,12 +6,13 @@ import statistics
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from rushes.handlers.making import Desk, explained
-from rushes.tools import ffmpeg, process, programs
+from rushes.handlers.transcode.segments import Workspace, explained
+from rushes.tools import ffmpeg, playlist, process, programs
 from rushes.tools.ladder import fitted
 from rushes.tools.probe import Chapter, Probe, VideoStream
 from rushes.tools.timeline import Timeline
@@ -26,12 +27,14 @@ COLUMNS = ROWS = 10
 STORYBOARD_SHORT_SIDE = 90
 # Told to skip what is no key frame, their decoder ends well after the first one.
 UNSKIPPABLE = ("theora", "vp3", "vp4")
+# Where the smallest rung is kept meanwhile.
+RUNG = "rung"
 WAVE_RATE = 8_000
 WAVE_POINTS = 2_000
 
 
 def thumbnail(
-    desk: Desk,
+    workspace: Workspace,
     source: Path,
     video: VideoStream,
     start: float,
@@ -44,9 +47,9 @@ def thumbnail(
     for keys_only in (True, False):
         with suppress(process.ToolFailed):
             if picture := _lively_picture(source, video, times, watch, keys_only=keys_only):
-                desk.shelf.put("thumbnail.jpg", picture)
+                workspace.artifacts.put("thumbnail.jpg", picture)
                 return
-    desk.job.log("no picture could be taken for the thumbnail")
+    workspace.job.log("no picture could be taken for the thumbnail")
 
 
 def _lively_picture(
@@ -101,44 +104,92 @@ def liveliness(grey: bytes) -> float:
     return statistics.pstdev(grey)
 
 
-def storyboard(desk: Desk, source: Path, video: VideoStream, timeline: Timeline) -> None:
+@dataclass(frozen=True, slots=True)
+class Footage:
+    """Where small pictures are taken from. `zero`: where it begins; `apart`: how many seconds are
+    between key frames; `skips`: whether its decoder can leave out all others."""
+
+    path: Path
+    index: int
+    zero: float
+    apart: float
+    hdr: bool
+    skips: bool = True
+
+    @classmethod
+    def of(cls, source: Path, video: VideoStream, timeline: Timeline) -> Footage:
+        zero, skips = timeline.zero_pts, video.codec not in UNSKIPPABLE
+        if timeline.hold is not None and zero >= timeline.hold.last_pts:
+            # There is nothing but the last frame.
+            zero, skips = timeline.hold.last_pts, False
+        apart = timeline.seconds / max(1, len(timeline.keys))
+        at = float(zero * timeline.time_base)
+        return cls(source, video.index, at, apart, video.hdr, skips)
+
+
+def keep_rung(workspace: Workspace, name: str) -> None:
+    """In the scratch directory, too: pictures of the smallest cost a tenth of the source's."""
+    workspace.artifacts.copy(f"{name}/", workspace.job.scratch / RUNG)
+
+
+def footage_of_rung(workspace: Workspace, name: str, timeline: Timeline) -> Footage | None:
+    """None when a part of it was made elsewhere, or by an earlier attempt."""
+    folder, known = workspace.job.scratch / RUNG, workspace.artifacts.files
+    numbers = (playlist.segment_name(each.number) for each in timeline.segments)
+    files = ["init.mp4", *numbers]
+    for each in files:
+        there, path = known.get(f"{name}/{each}"), folder / each
+        if there is None or not path.is_file() or path.stat().st_size != there.size_bytes:
+            return None
+    whole = folder.with_suffix(".mp4")
+    with whole.open("wb") as joined:
+        for each in files:
+            joined.write((folder / each).read_bytes())
+    hdr = workspace.progress.rendition(name).range not in (None, "SDR")
+    return Footage(whole, 0, 0.0, workspace.profile.segment_seconds, hdr)
+
+
+def storyboard(
+    workspace: Workspace,
+    footage: Footage,
+    shown: tuple[int, int],
+    seconds: float,
+    watch: process.Watch,
+) -> None:
     """Sheets of small pictures, and a track that tells which is when. Never a reason to fail."""
-    interval = max(2.0, min(10.0, timeline.seconds / 100))
-    count = max(1, int(timeline.seconds / interval))
-    size = fitted(video.shown, STORYBOARD_SHORT_SIDE)
-    apart = timeline.seconds / max(1, len(timeline.keys))
-    keys_only = video.codec not in UNSKIPPABLE and (apart <= interval or timeline.seconds > 600)
-    zero = timeline.zero_pts
-    if timeline.hold is not None and zero >= timeline.hold.last_pts:
-        # There is nothing but the last frame.
-        zero, keys_only = timeline.hold.last_pts, False
+    interval = max(2.0, min(10.0, seconds / 100))
+    count = max(1, int(seconds / interval))
+    size = fitted(shown, STORYBOARD_SHORT_SIDE)
+    keys_only = footage.skips and (footage.apart <= interval or seconds > 600)
+    for old in workspace.job.scratch.glob("storyboard-*.jpg"):
+        old.unlink()
     # Not every decoder can skip frames.
     for skipping in [True, False] if keys_only else [False]:
         argv = ffmpeg.storyboard(
             programs.ffmpeg(),
-            source,
-            video.index,
-            zero=float(zero * timeline.time_base),
+            footage.path,
+            footage.index,
+            zero=footage.zero,
             interval=interval,
             size=size,
             columns=COLUMNS,
             rows=ROWS,
             count=count,
             keys_only=skipping,
-            hdr=video.hdr,
+            hdr=footage.hdr,
         )
-        with suppress(process.ToolFailed), explained(desk.job, "making the storyboard"):
-            process.run(argv, limits=LONG, watch=desk.board.watch, cwd=desk.job.scratch)
+        with suppress(process.ToolFailed), explained(workspace.job, "making the storyboard"):
+            process.run(argv, limits=LONG, watch=watch, cwd=workspace.job.scratch)
             break
     else:
         return
-    sheets = sorted(desk.job.scratch.glob("storyboard-*.jpg"), key=lambda path: len(path.name))
+    sheets = sorted(workspace.job.scratch.glob("storyboard-*.jpg"), key=lambda path: len(path.name))
     for sheet in sheets:
-        desk.shelf.put(sheet.name, sheet.read_bytes())
+        workspace.artifacts.put(sheet.name, sheet.read_bytes())
     if sheets:
         count = min(count, len(sheets) * COLUMNS * ROWS)
-        track = storyboard_track(count, interval, timeline.seconds, size)
-        desk.shelf.put("storyboard.vtt", track.encode())
+        track = storyboard_track(count, interval, seconds, size)
+        workspace.artifacts.put("storyboard.vtt", track.encode())
 
 
 def storyboard_track(count: int, interval: float, seconds: float, size: tuple[int, int]) -> str:
@@ -174,20 +225,20 @@ def clock(seconds: float) -> str:
     return f"{hours:02d}:{minutes:02d}:{milliseconds / 1000:06.3f}"
 
 
-def waveform(desk: Desk, source: Path, probe: Probe, seconds: float) -> None:
+def waveform(workspace: Workspace, source: Path, probe: Probe, seconds: float) -> None:
     """Peaks of the sound, and a picture of them (or the cover) to stand for it."""
     wave = Wave(max(1, int(seconds * WAVE_RATE / WAVE_POINTS)))
     assert probe.default_audio is not None
     index = probe.default_audio.index
-    part = {"start": desk.begin, "seconds": seconds}
+    part = {"start": workspace.begin, "seconds": seconds}
     argv = ffmpeg.samples(programs.ffmpeg(), source, index, WAVE_RATE, **part)
-    with explained(desk.job, "reading the sound"):
+    with explained(workspace.job, "reading the sound"):
         running = process.Running(argv, [wave.feed], limits=LONG)
         with running:
-            running.wait(desk.board.watch)
+            running.wait(workspace.progress.watch)
     peaks = wave.finish()
     about = {"version": 1, "seconds": round(seconds, 3), "peaks": peaks}
-    desk.shelf.put("waveform.json", msgspec.json.encode(about))
+    workspace.artifacts.put("waveform.json", msgspec.json.encode(about))
     try:
         if probe.cover is not None:
             argv = ffmpeg.picture_at(
@@ -195,11 +246,11 @@ def waveform(desk: Desk, source: Path, probe: Probe, seconds: float) -> None:
             )
         else:
             argv = ffmpeg.wave_picture(programs.ffmpeg(), source, index, **part)
-        picture = process.run(argv, limits=LONG, watch=desk.board.watch)
+        picture = process.run(argv, limits=LONG, watch=workspace.progress.watch)
     except process.ToolFailed:
         picture = b""
     if picture:
-        desk.shelf.put("thumbnail.jpg", picture)
+        workspace.artifacts.put("thumbnail.jpg", picture)
 
 
 class Wave:

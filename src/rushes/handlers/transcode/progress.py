@@ -6,9 +6,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
+from rushes.protocol import Rendition
 from rushes.worker.context import JobContext
 
 EVERY_SECONDS = 1.0
@@ -22,37 +23,15 @@ STEPS = {
 }
 
 
-@dataclass
-class Row:
-    """One rendition, as the API shows it."""
-
-    name: str
-    status: str = "pending"
-    total: int = 0
-    done: int = 0
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def said(self) -> dict[str, Any]:
-        share = self.done / self.total if self.total else 0.0
-        return {
-            "name": self.name,
-            "status": self.status,
-            **self.more,
-            "segments_total": self.total or None,
-            "segments_completed": self.done,
-            "progress": 1.0 if self.status == "completed" else round(min(share, 1.0), 4),
-        }
-
-
-class Board:
+class ProgressReporter:
     def __init__(self, job: JobContext, clock: Callable[[], float] = time.monotonic) -> None:
         self._job = job
         self._clock = clock
         self._lock = threading.Lock()
         self._told_at = -EVERY_SECONDS
         self.stage = "probe"
-        self.pictures: dict[str, Row] = {}
-        self.sounds: dict[str, Row] = {}
+        self.pictures: dict[str, Rendition] = {}
+        self.sounds: dict[str, Rendition] = {}
         # Each a code and a sentence.
         self.warnings: list[dict[str, str]] = []
         # What the next attempt has to know; told with the progress.
@@ -66,15 +45,32 @@ class Board:
         self.stage = stage
         self.tell()
 
-    def row(self, name: str) -> Row:
+    def rendition(self, name: str) -> Rendition:
         return self.pictures.get(name) or self.sounds[name]
+
+    def list(self, rendition: Rendition) -> None:
+        """One that is to be made, or deliberately not."""
+        with self._lock:
+            self._of(rendition.kind)[rendition.name] = rendition
+
+    def change(self, name: str, **news: Any) -> None:
+        """What has become known of a rendition, by the names of its fields."""
+        with self._lock:
+            self._change(name, **news)
 
     def finished_segment(self, name: str) -> None:
         with self._lock:
-            row = self.row(name)
-            row.done += 1
-            if row.status == "pending":
-                row.status = "in_progress"
+            done = self.rendition(name).segments_completed + 1
+            status = self.rendition(name).status
+            status = "in_progress" if status == "pending" else status
+            self._change(name, segments_completed=done, status=status)
+
+    def _change(self, name: str, **news: Any) -> None:
+        changed = replace(self.rendition(name), **news)
+        self._of(changed.kind)[name] = changed
+
+    def _of(self, kind: str) -> dict[str, Rendition]:
+        return self.pictures if kind == "video" else self.sounds
 
     def note(self, name: str, value: Any) -> None:
         with self._lock:
@@ -88,7 +84,7 @@ class Board:
     def reached(self, seconds: float) -> None:
         self._seconds = max(self._seconds, min(seconds, self._seconds_total))
 
-    def hurry(self, seconds: float = 2.0) -> None:
+    def flush_notes(self, seconds: float = 2.0) -> None:
         """Wait until the notes are told, which happens at the next occasion: what relies on them
         must not be there before."""
         told = threading.Event()
@@ -110,18 +106,16 @@ class Board:
             waiting, self._waiting = self._waiting, []
             # Each time: a report may get lost.
             checkpoint = dict(self.notes) or None
-            pictures = [row.said() for row in self.pictures.values()]
-            sounds = [row.said() for row in self.sounds.values()]
+            renditions = [*self.pictures.values(), *self.sounds.values()]
         self._job.progress(
-            round(self.progress, 4),
+            round(self.share, 4),
             self.stage,
             checkpoint=checkpoint,
             # Until they are known again, what an earlier attempt has told is still true.
-            renditions=pictures or sounds or None,
-            audio=sounds if pictures else None,
+            renditions=renditions or None,
             speed=round(speed, 2) if speed else None,
             eta_seconds=self._left(speed),
-            warnings=list(self.warnings) if pictures or sounds else None,
+            warnings=list(self.warnings) if renditions else None,
         )
         for told in waiting:
             told.set()
@@ -134,7 +128,7 @@ class Board:
         return round(left / speed, 1)
 
     @property
-    def progress(self) -> float:
+    def share(self) -> float:
         begin = STEPS[self.stage]
         if self.stage != "transcode" or not self._seconds_total:
             return begin

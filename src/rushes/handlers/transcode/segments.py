@@ -1,4 +1,4 @@
-"""Running ffmpeg for a job: what comes out of it is cut into segments and put on the shelf."""
+"""Running ffmpeg for a job: what comes out of it is cut into segments and kept."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from threading import Event
 from typing import Any
 
 from rushes import errors, sanitize
-from rushes.handlers.board import Board
-from rushes.handlers.shelf import Shelf
+from rushes.handlers.transcode.artifact_writer import ArtifactWriter
+from rushes.handlers.transcode.progress import ProgressReporter
 from rushes.tools import boxes, ffmpeg, playlist, process, profile
 from rushes.tools.profile import Profile
 from rushes.tools.timeline import Segment, Timeline
@@ -26,19 +26,21 @@ EARLIEST_TICKS = 90
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Workspace:
     """What every step of a job works with. `edit` is what people have changed about the source."""
 
     job: JobContext
-    shelf: Shelf
-    board: Board
+    artifacts: ArtifactWriter
+    progress: ProgressReporter
     profile: Profile
     edit: Mapping[str, Any]
 
     @classmethod
-    def of(cls, job: JobContext) -> Desk:
+    def of(cls, job: JobContext) -> Workspace:
         wishes = profile.decode(job.args.get("settings") or {})
-        return cls(job, Shelf(job), Board(job), wishes, job.args.get("edit") or {})
+        return cls(
+            job, ArtifactWriter(job), ProgressReporter(job), wishes, job.args.get("edit") or {}
+        )
 
     @property
     def begin(self) -> float:
@@ -51,37 +53,42 @@ class Desk:
 
     @property
     def warnings(self) -> list[str]:
-        return [each["message"] for each in self.board.warnings]
+        return [each["message"] for each in self.progress.warnings]
 
     def warn(self, code: str, sentence: str) -> None:
         """What people should know about what was made."""
-        self.board.warnings.append({"code": code, "message": sentence})
+        self.progress.warnings.append({"code": code, "message": sentence})
         self.job.log(sentence)
 
     def seconds_of(self, name: str) -> list[float]:
         """How long the segments of a rendition are, as far as they are there without a gap."""
         found: list[float] = []
-        while (file := self.shelf.files.get(segment_of(name, len(found)))) is not None:
+        while (file := self.artifacts.files.get(segment_of(name, len(found)))) is not None:
             found.append(file.seconds or 0.0)
         return found
 
     def is_finished(self, name: str) -> bool:
-        return f"{name}/playlist.m3u8" in self.shelf.files
+        return f"{name}/playlist.m3u8" in self.artifacts.files
 
     def finish(self, name: str) -> None:
         """A rendition is whole: measure it, and write its playlist."""
-        self.shelf.flush()
-        row, seconds = self.board.row(name), self.seconds_of(name)
-        sizes = [self.shelf.files[segment_of(name, n)].size_bytes for n in range(len(seconds))]
-        row.total = row.done = len(seconds)
-        row.status = "completed"
+        self.artifacts.flush()
+        seconds = self.seconds_of(name)
+        sizes = [self.artifacts.files[segment_of(name, n)].size_bytes for n in range(len(seconds))]
         # The same as while it grew: players hold on to what they were told first.
-        wished = max(self.profile.segment_seconds, row.more.get("target_seconds", 0))
+        planned = self.progress.rendition(name).target_seconds or 0
+        wished = max(self.profile.segment_seconds, planned)
         target = playlist.target_duration(seconds, wished)
-        row.more["bandwidth"] = playlist.peak_rate(sizes, seconds, target)
-        row.more["average_bandwidth"] = playlist.rate(sizes, seconds)
+        self.progress.change(
+            name,
+            status="completed",
+            segments_total=len(seconds),
+            segments_completed=len(seconds),
+            bandwidth=playlist.peak_rate(sizes, seconds, target),
+            average_bandwidth=playlist.rate(sizes, seconds),
+        )
         text = playlist.media_playlist(seconds, target_seconds=wished, growing=False)
-        self.shelf.put(f"{name}/playlist.m3u8", text.encode())
+        self.artifacts.put(f"{name}/playlist.m3u8", text.encode())
 
 
 def segment_of(rendition: str, number: int) -> str:
@@ -89,10 +96,10 @@ def segment_of(rendition: str, number: int) -> str:
 
 
 class Track:
-    """One rendition's bytes on their way from a pipe to the shelf: each fragment is a segment."""
+    """One rendition's bytes on their way from a pipe to storage: each fragment is a segment."""
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        self._desk = desk
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self._workspace = workspace
         self.name = name
         self._cutter = boxes.Cutter()
         self._began = False
@@ -119,9 +126,9 @@ class Track:
         self._begin()
         self.made.add(number)
         name = segment_of(self.name, number)
-        if name not in self._desk.shelf.files:
-            self._desk.shelf.put(name, data, seconds)
-            self._desk.board.finished_segment(self.name)
+        if name not in self._workspace.artifacts.files:
+            self._workspace.artifacts.put(name, data, seconds)
+            self._workspace.progress.finished_segment(self.name)
 
     def _begin(self) -> None:
         """The header first; it has to be the one that segments made elsewhere rely on."""
@@ -129,13 +136,13 @@ class Track:
             return
         self._began = True
         name = f"{self.name}/init.mp4"
-        there = self._desk.shelf.files.get(name)
+        there = self._workspace.artifacts.files.get(name)
         if there is not None and there.sha256 != hashlib.sha256(self.header).hexdigest():
             raise Differs(self.name)
-        self._desk.board.row(self.name).more["codecs"] = self.init.codecs
-        self._desk.board.note(f"codecs {self.name}", self.init.codecs)
-        self._desk.board.hurry()
-        self._desk.shelf.put(name, self.header)
+        self._workspace.progress.change(self.name, codecs=self.init.codecs)
+        self._workspace.progress.note(f"codecs {self.name}", self.init.codecs)
+        self._workspace.progress.flush_notes()
+        self._workspace.artifacts.put(name, self.header)
 
 
 class Differs(errors.TransientFailure):
@@ -157,8 +164,8 @@ class Pictures(Track):
     """Fragments that begin with a key frame and are joined to segments. Their times are written
     anew, so that headers are the same whatever an encoder's first frames were."""
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        super().__init__(desk, name)
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        super().__init__(workspace, name)
         self._parts: list[boxes.Fragment] = []
 
     @property
@@ -221,8 +228,8 @@ class Encoded(Pictures):
     """Of an encoder, whose key frames are where segments begin. `counts` tells how many frames
     each segment has got; `beyond` those that came when theirs was already whole."""
 
-    def __init__(self, desk: Desk, name: str, plan: Plan) -> None:
-        super().__init__(desk, name)
+    def __init__(self, workspace: Workspace, name: str, plan: Plan) -> None:
+        super().__init__(workspace, name)
         self._plan = plan
         self._place = 0
         self.counts: dict[int, int] = {}
@@ -260,8 +267,10 @@ class Copied(Pictures):
     """Of a source that browsers play: fragments begin wherever it has key frames, and are joined
     until the next boundary of the grid. Raises Unfit when players would stumble over them."""
 
-    def __init__(self, desk: Desk, name: str, segment_seconds: float, longest: float) -> None:
-        super().__init__(desk, name)
+    def __init__(
+        self, workspace: Workspace, name: str, segment_seconds: float, longest: float
+    ) -> None:
+        super().__init__(workspace, name)
         self._grid = segment_seconds
         self._longest = longest
         self._last: int | None = None
@@ -324,7 +333,7 @@ def explained(job: JobContext, what: str) -> Iterator[None]:
 
 
 def run_tracks(
-    desk: Desk,
+    workspace: Workspace,
     argv_for: Callable[[Sequence[int]], Sequence[str]],
     tracks: Sequence[Track],
     *,
@@ -332,14 +341,14 @@ def run_tracks(
     progress: Callable[[float], None] = lambda seconds: None,
 ) -> list[str]:
     """`argv_for` gets a descriptor for each track; what the tool says of its progress is heard.
-    Answers what it complained about."""
+    Returns what it complained about."""
     pipes = process.pipes(len(tracks))
     argv = argv_for([write for _, write in pipes])
     listener = _Progress(progress)
     sinks = [listener.feed, *(track.feed for track in tracks)]
     with process.Running(argv, sinks, limits=LIMITS, more_fds=pipes, chatty=True) as running:
         listener.moved = running.alive
-        running.wait(watch or desk.board.watch)
+        running.wait(watch or workspace.progress.watch)
     return list(running.lines)
 
 
@@ -363,16 +372,16 @@ class _Progress:
                     self._tell(int(value) / 1_000_000)
 
 
-class Aside:
+class Background:
     """Steps that run beside the main one. When one of them fails, all end."""
 
     def __init__(self, job: JobContext) -> None:
         self._job = job
         self._stop = Event()
-        self._hands = ThreadPoolExecutor(4, "rushes-aside")
+        self._hands = ThreadPoolExecutor(4, "rushes-background")
         self._steps: list[Future[None]] = []
 
-    def __enter__(self) -> Aside:
+    def __enter__(self) -> Background:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -384,7 +393,7 @@ class Aside:
         self._steps.append(self._hands.submit(step))
 
     def watch(self) -> None:
-        """For the tools that are run aside."""
+        """For the tools that run in the background."""
         if self._stop.is_set():
             raise errors.Stopped("the main step has ended")
         self._job.raise_if_stopped()

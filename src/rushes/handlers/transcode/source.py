@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from rushes.handlers.making import Desk, explained
+from rushes.handlers.transcode.segments import Workspace, explained
 from rushes.tools import boxes, ffmpeg, ladder, process, programs, timeline
 from rushes.tools.probe import LONGEST_SECONDS, TOO_LONG, Probe, VideoStream, probe, refused
 from rushes.tools.timeline import Packets, Timeline
@@ -41,10 +41,10 @@ def _changes(path: Path) -> bool:
 class Source:
     """`path` is what is decoded: the source, or a copy of it whose times are in order."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.path: Path = desk.job.source()
-        self.found: Probe = probe(self.path, desk.board.watch, with_packets=True)
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self.path: Path = workspace.job.source()
+        self.found: Probe = probe(self.path, workspace.progress.watch, with_packets=True)
         self.in_order = False
         # Its header describes picture or sound in several ways: copied, only one would be told.
         self.changes = "mov" in self.found.container and _changes(self.path)
@@ -72,7 +72,7 @@ class Source:
         self._first_pts = min(first.pts, default=self.video.start_pts)
         self.rate_is(timeline.rate(first.pts, self.video.time_base))
         enough = first.keys and timeline.is_regular(first, self.video.time_base)
-        if self._desk.edit or not enough:
+        if self._workspace.edit or not enough:
             self.index()
 
     def _first_packets(self) -> Packets:
@@ -83,7 +83,7 @@ class Source:
         argv = ffmpeg.packets(programs.ffprobe(), self.path, self.video.index)
         argv[1:1] = ["-read_intervals", f"%+#{FIRST_PACKETS}"]
         try:
-            said = process.run(argv, watch=self._desk.board.watch)
+            said = process.run(argv, watch=self._workspace.progress.watch)
         except process.ToolFailed:
             return Packets([], [])
         return timeline.read_packets(said.decode(errors="replace"))
@@ -94,7 +94,7 @@ class Source:
 
     def index(self) -> bool:
         """When every frame is shown. A source whose times make no sense is put in order first:
-        then it answers True, as nothing holds that was found out before."""
+        then it returns True, as nothing holds that was found out before."""
         if self._packets is None:
             self._packets = self._known() if self.found.is_whole else self._read(self.path)
             if not timeline.is_regular(self._packets, self.video.time_base):
@@ -116,9 +116,9 @@ class Source:
         times = timeline.build(
             self._packets,
             self.video.time_base,
-            self._desk.profile.segment_seconds,
-            start=self._desk.begin,
-            end=self._desk.edit.get("end"),
+            self._workspace.profile.segment_seconds,
+            start=self._workspace.begin,
+            end=self._workspace.edit.get("end"),
             frame_seconds=1 / self.video.frame_rate,
             sound_end=self._sound_end,
             frames_each=2 if ladder.doubles(self.video) else 1,
@@ -128,22 +128,22 @@ class Source:
         return times
 
     def _put_in_order(self) -> None:
-        self._desk.job.log("the source's times are broken: it is put in order first")
+        self._workspace.job.log("the source's times are broken: it is put in order first")
         size = self.path.stat().st_size
-        self._desk.job.check_room(size)
-        target = self._desk.job.scratch / "in-order.mkv"
+        self._workspace.job.check_room(size)
+        target = self._workspace.job.scratch / "in-order.mkv"
         again = self._packets is None or self._packets.missing > len(self._packets.pts)
         again = again or self.changes
         limits = replace(LIMITS, file_bytes=(10 if again else 2) * size + SLACK_BYTES)
         argv = ffmpeg.normalize(programs.ffmpeg(), self.path, target, again=again)
         try:
-            with explained(self._desk.job, "putting the source in order"):
-                process.run(argv, limits=limits, watch=self._desk.board.watch)
+            with explained(self._workspace.job, "putting the source in order"):
+                process.run(argv, limits=limits, watch=self._workspace.progress.watch)
         except process.ToolFailed as error:
             if not error.gave_up:
                 raise
             raise refused(NO_TIMES, "damaged") from error
-        old, made = self.video, probe(target, self._desk.board.watch)
+        old, made = self.video, probe(target, self._workspace.progress.watch)
         if made.video is None:
             raise refused(NO_TIMES, "damaged")
         self.path, self.in_order = target, True
@@ -189,15 +189,15 @@ class Source:
         for begin in (after, None):
             argv = ffmpeg.sound_ends(programs.ffprobe(), self.path, after=begin)
             with suppress(process.ToolFailed):
-                said = process.run(argv, limits=INDEX, watch=self._desk.board.watch)
+                said = process.run(argv, limits=INDEX, watch=self._workspace.progress.watch)
                 return timeline.read_sound_end(said.decode(errors="replace"), indexes)
         return None
 
     def _read(self, path: Path) -> Packets:
         argv = ffmpeg.packets(programs.ffprobe(), path, self.video.index)
         try:
-            with explained(self._desk.job, "reading the source"):
-                said = process.run(argv, limits=INDEX, watch=self._desk.board.watch)
+            with explained(self._workspace.job, "reading the source"):
+                said = process.run(argv, limits=INDEX, watch=self._workspace.progress.watch)
         except process.ToolFailed as error:
             if not error.gave_up:
                 raise

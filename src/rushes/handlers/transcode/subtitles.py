@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rushes import sanitize
-from rushes.handlers.making import Desk
-from rushes.handlers.reading import Source
+from rushes.handlers.transcode.segments import Workspace
+from rushes.handlers.transcode.source import Source
 from rushes.tools import ffmpeg, playlist, process, programs, subtitles
 from rushes.tools.probe import Subtitle
 from rushes.tools.subtitles import MOST_TRACKS, TEXT_CODECS
@@ -16,41 +16,47 @@ LIMITS = process.Limits(stall_seconds=600, file_bytes=32 * 1024 * 1024)
 FILE = "captions.vtt"
 
 
-def make(desk: Desk, source: Source, *, zero: float, seconds: float) -> list[playlist.Text]:
+def make(
+    workspace: Workspace, source: Source, *, zero: float, seconds: float
+) -> list[playlist.Text]:
     """Never a reason to fail; `zero` is the result's beginning, in seconds of the source."""
-    _name_pictures(desk, source.found.subtitles)
+    _name_pictures(workspace, source.found.subtitles)
     texts = [each for each in source.found.subtitles if each.codec in TEXT_CODECS]
     if texts and source.in_order:
-        desk.warn("subtitles_left_out", "its subtitles were left out: their times make no sense")
+        workspace.warn(
+            "subtitles_left_out", "its subtitles were left out: their times make no sense"
+        )
         return []
     if len(texts) > MOST_TRACKS:
-        desk.warn(
+        workspace.warn(
             "subtitles_left_out", f"only {MOST_TRACKS} of its {len(texts)} subtitles were kept"
         )
     made: list[playlist.Text] = []
     for number, stream in enumerate(texts[:MOST_TRACKS]):
         found = subtitles.written(
-            _extracted(desk, source.path, texts[:MOST_TRACKS], number), zero=zero, seconds=seconds
+            _extracted(workspace, source.path, texts[:MOST_TRACKS], number),
+            zero=zero,
+            seconds=seconds,
         )
         if found.cut:
             sentence = f"of subtitles {_name(stream)} only the first {found.cues} lines were kept"
-            desk.warn("subtitles_cut", sentence)
+            workspace.warn("subtitles_cut", sentence)
         if not found.cues:
-            desk.job.log(f"there is nothing in subtitles {_name(stream)}")
+            workspace.job.log(f"there is nothing in subtitles {_name(stream)}")
             continue
         made.append(_text(stream, made))
-        desk.shelf.put(f"{made[-1].name}/{FILE}", found.text.encode())
+        workspace.artifacts.put(f"{made[-1].name}/{FILE}", found.text.encode())
         listed = playlist.captions(FILE, seconds)
-        desk.shelf.put(f"{made[-1].name}/playlist.m3u8", listed.encode())
+        workspace.artifacts.put(f"{made[-1].name}/playlist.m3u8", listed.encode())
     return made
 
 
-def _name_pictures(desk: Desk, streams: Sequence[Subtitle]) -> None:
+def _name_pictures(workspace: Workspace, streams: Sequence[Subtitle]) -> None:
     pictures = [each for each in streams if each.codec not in TEXT_CODECS]
     if pictures:
         names = ", ".join(_name(each) for each in pictures[:MOST_TRACKS])
         sentence = f"subtitles that are pictures, not text, were left out: {names}"
-        desk.warn("picture_subtitles", sentence)
+        workspace.warn("picture_subtitles", sentence)
 
 
 def _name(stream: Subtitle) -> str:
@@ -58,27 +64,27 @@ def _name(stream: Subtitle) -> str:
     return sanitize.line(" ".join(about))[:100]
 
 
-def _extracted(desk: Desk, path: Path, streams: Sequence[Subtitle], number: int) -> str:
+def _extracted(workspace: Workspace, path: Path, streams: Sequence[Subtitle], number: int) -> str:
     """As ffmpeg writes it. All at once, because the whole file is read for it; one that breaks
     must not take the others along."""
-    file = desk.job.scratch / f"subtitles-{number}.vtt"
-    if number == 0 and not _extract(desk, path, dict(enumerate(streams))) and len(streams) > 1:
+    file = workspace.job.scratch / f"subtitles-{number}.vtt"
+    if number == 0 and not _extract(workspace, path, dict(enumerate(streams))) and len(streams) > 1:
         for each, stream in enumerate(streams):
-            _extract(desk, path, {each: stream})
+            _extract(workspace, path, {each: stream})
     if not file.exists():
-        desk.warn("subtitles_unreadable", f"subtitles {_name(streams[number])} cannot be read")
+        workspace.warn("subtitles_unreadable", f"subtitles {_name(streams[number])} cannot be read")
         return ""
     return file.read_bytes().decode(errors="replace")
 
 
-def _extract(desk: Desk, path: Path, streams: dict[int, Subtitle]) -> bool:
+def _extract(workspace: Workspace, path: Path, streams: dict[int, Subtitle]) -> bool:
     indexes = {number: stream.index for number, stream in streams.items()}
     argv = ffmpeg.subtitles(programs.ffmpeg(), path, indexes)
     try:
-        process.run(argv, limits=LIMITS, watch=desk.board.watch, cwd=desk.job.scratch)
+        process.run(argv, limits=LIMITS, watch=workspace.progress.watch, cwd=workspace.job.scratch)
     except process.ToolFailed as error:
         for line in error.lines:
-            desk.job.log(sanitize.line(line))
+            workspace.job.log(sanitize.line(line))
         return False
     return True
 

@@ -14,27 +14,26 @@ from math import ceil
 from typing import Any
 
 from rushes import errors, sanitize
-from rushes.handlers.board import Row
-from rushes.handlers.making import (
-    Aside,
+from rushes.handlers.transcode.audio import begin
+from rushes.handlers.transcode.segments import (
+    Background,
     Copied,
-    Desk,
     Differs,
     Encoded,
     Plan,
     Unfit,
+    Workspace,
     explained,
     run_tracks,
     segment_of,
 )
-from rushes.handlers.reading import INDEX, LIMITS, NEAR, Source
-from rushes.handlers.sound import begin
-from rushes.protocol import Part
+from rushes.handlers.transcode.source import INDEX, LIMITS, NEAR, Source
+from rushes.protocol import Part, Rendition
 from rushes.tools import encoders, ffmpeg, ladder, playlist, process, programs, timeline
 from rushes.tools.encoders import Encoder
-from rushes.tools.ladder import Rendition
+from rushes.tools.ladder import PlannedRung
 from rushes.tools.probe import VideoStream, probe, refused
-from rushes.tools.timeline import Hold, Segment, Timeline
+from rushes.tools.timeline import HeldFrame, Segment, Timeline
 
 ORIGINAL, SPAN = "original", "span"
 DIVIDED = "divided"
@@ -63,102 +62,108 @@ ALIGNED_SECONDS = 0.002
 
 
 class Picture:
-    def __init__(self, desk: Desk, source: Source) -> None:
-        self._desk = desk
+    def __init__(self, workspace: Workspace, source: Source) -> None:
+        self._workspace = workspace
         self._source = source
         self._video = source.video
         self.renditions = ladder.renditions(
-            desk.profile, source.video, desk.job.args.get("qualities")
+            workspace.profile, source.video, workspace.job.args.get("qualities")
         )
         self.made = [each for each in self.renditions if not each.skipped]
         for each in self.renditions:
-            desk.board.pictures[each.name] = self._row(each)
+            workspace.progress.list(self._planned(each))
         self._overlay = self._find_overlay()
         # Some of it could not be decoded; what is copied has the same faults.
         self.damaged = False
 
-    def _row(self, rendition: Rendition) -> Row:
-        row = Row(rendition.name, "skipped" if rendition.skipped else "pending")
-        row.more = _shape(rendition.width, rendition.height, self._video, rendition.bitrate * 1000)
-        begun = f"{rendition.name}/seg_"
-        row.done = sum(name.startswith(begun) for name in self._desk.shelf.files)
-        for name in ("codecs", "target_seconds"):
-            if told := self._desk.board.notes.get(f"{name} {rendition.name}"):
-                row.more[name] = told
-        return row
+    def _planned(self, rung: PlannedRung) -> Rendition:
+        notes, begun = self._workspace.progress.notes, f"{rung.name}/seg_"
+        return replace(
+            _rendition(rung.name, rung.width, rung.height, self._video, rung.bitrate * 1000),
+            status="skipped" if rung.skipped else "pending",
+            segments_completed=sum(
+                name.startswith(begun) for name in self._workspace.artifacts.files
+            ),
+            codecs=notes.get(f"codecs {rung.name}"),
+            target_seconds=notes.get(f"target_seconds {rung.name}"),
+        )
 
     # As it is
 
-    def start_copy(self, aside: Aside) -> None:
+    def start_copy(self, background: Background) -> None:
         """Unless browsers would not play it, or it is to be changed."""
-        desk = self._desk
-        if desk.edit or not desk.profile.original or not is_playable(self._video):
+        workspace = self._workspace
+        if workspace.edit or not workspace.profile.original or not is_playable(self._video):
             return
         if self._source.changes:
-            desk.job.log("the source is not copied: the way it is coded changes")
+            workspace.job.log("the source is not copied: the way it is coded changes")
             return
         if self._source.found.outlasted:
             # It would end while there is still something to hear.
             return
         width, height = self._video.shown
         rate = self._video.bit_rate or self._source.found.bit_rate or GUESSED_BIT_RATE
-        row = Row(ORIGINAL, "in_progress", more=_shape(width, height, self._video, rate))
-        # Key frames are where they are; players want to know the longest wait in advance.
-        row.more["target_seconds"] = max(LONGEST_COPIED, desk.profile.segment_seconds)
-        row.more["codecs"] = desk.board.notes.get(f"codecs {ORIGINAL}")
-        row.total = int((self._source.found.duration or 0) / desk.profile.segment_seconds) + 1
-        desk.board.pictures[ORIGINAL] = row
-        aside.start(lambda: self._copy(aside))
+        segment = workspace.profile.segment_seconds
+        copied = replace(
+            _rendition(ORIGINAL, width, height, self._video, rate),
+            status="in_progress",
+            # Key frames are where they are; players want to know the longest wait in advance.
+            target_seconds=max(LONGEST_COPIED, segment),
+            codecs=workspace.progress.notes.get(f"codecs {ORIGINAL}"),
+            segments_total=int((self._source.found.duration or 0) / segment) + 1,
+        )
+        workspace.progress.list(copied)
+        background.start(lambda: self._copy(background))
 
-    def _copy(self, aside: Aside) -> None:
+    def _copy(self, background: Background) -> None:
         """Never a reason to fail: all else is made anyway."""
-        desk = self._desk
+        workspace = self._workspace
         try:
             try:
-                if not desk.is_finished(ORIGINAL):
-                    self._run_copy(aside)
+                if not workspace.is_finished(ORIGINAL):
+                    self._run_copy(background)
             except Differs:
                 # Another ffmpeg has begun it.
-                desk.shelf.discard((f"{ORIGINAL}/",))
-                self._run_copy(aside)
+                workspace.artifacts.discard((f"{ORIGINAL}/",))
+                self._run_copy(background)
         except (errors.PermanentFailure, errors.TransientFailure) as error:
-            desk.job.log(f"the source cannot be copied: {error.message}")
-            desk.shelf.discard((f"{ORIGINAL}/",))
-        if desk.seconds_of(ORIGINAL):
-            desk.finish(ORIGINAL)
+            workspace.job.log(f"the source cannot be copied: {error.message}")
+            workspace.artifacts.discard((f"{ORIGINAL}/",))
+        if workspace.seconds_of(ORIGINAL):
+            workspace.finish(ORIGINAL)
         else:
-            desk.board.row(ORIGINAL).status = "failed"
+            workspace.progress.change(ORIGINAL, status="failed")
 
-    def _run_copy(self, aside: Aside) -> None:
-        longest = self._desk.board.row(ORIGINAL).more["target_seconds"]
-        track = Copied(self._desk, ORIGINAL, self._desk.profile.segment_seconds, longest)
+    def _run_copy(self, background: Background) -> None:
+        longest = self._workspace.progress.rendition(ORIGINAL).target_seconds or LONGEST_COPIED
+        track = Copied(self._workspace, ORIGINAL, self._workspace.profile.segment_seconds, longest)
         argv = ffmpeg.copy_picture(
             programs.ffmpeg(), self._source.path, self._video.index, self._source.zero
         )
-        with explained(self._desk.job, "copying the source"):
+        with explained(self._workspace.job, "copying the source"):
             with process.Running(argv, [track.feed], limits=LIMITS) as running:
-                running.wait(aside.watch)
+                running.wait(background.watch)
             track.finish()
-        self._desk.board.note(COPIED, track.frames)
-        self._desk.shelf.flush()
+        self._workspace.progress.note(COPIED, track.frames)
+        self._workspace.artifacts.flush()
 
     def check_copy(self, times: Timeline) -> None:
         """What was copied has to be what the source shows, no frame more or less."""
-        row = self._desk.board.pictures.get(ORIGINAL)
+        row = self._workspace.progress.pictures.get(ORIGINAL)
         if row is None or row.status != "completed":
             return
-        if self._desk.board.notes.get(COPIED) != times.frames:
-            self._desk.job.log("the source cannot be copied: it has frames that are not shown")
-            self._desk.shelf.discard((f"{ORIGINAL}/",))
-            row.status = "failed"
+        if self._workspace.progress.notes.get(COPIED) != times.frames:
+            self._workspace.job.log("the source cannot be copied: it has frames that are not shown")
+            self._workspace.artifacts.discard((f"{ORIGINAL}/",))
+            self._workspace.progress.change(ORIGINAL, status="failed")
 
     def fits_copy(self, times: Timeline) -> bool:
         """A player may only switch between renditions whose segments begin at the same times."""
-        row = self._desk.board.pictures.get(ORIGINAL)
+        row = self._workspace.progress.pictures.get(ORIGINAL)
         if row is None or row.status != "completed":
             return False
         ours = list(accumulate(each.seconds for each in times.segments))
-        theirs = list(accumulate(self._desk.seconds_of(ORIGINAL)))
+        theirs = list(accumulate(self._workspace.seconds_of(ORIGINAL)))
         return len(ours) == len(theirs) and all(
             abs(one - other) < ALIGNED_SECONDS for one, other in zip(ours, theirs, strict=True)
         )
@@ -167,62 +172,72 @@ class Picture:
         """Whether it is worth choosing, now that the ladder is there."""
         if self.damaged or not self.fits_copy(times):
             return False
-        needed = self._desk.board.pictures[ORIGINAL].more["average_bandwidth"]
-        return bool(needed <= ladder.most_copied(self._desk.profile, self._video))
+        needed = self._workspace.progress.pictures[ORIGINAL].average_bandwidth or 0
+        return bool(needed <= ladder.most_copied(self._workspace.profile, self._video))
 
     # The ladder
 
-    def encode(self, aside: Aside) -> Timeline:
-        """What is missing of it; answers the timeline of what there is in the end."""
+    def encode(self, background: Background) -> Timeline:
+        """What is missing of it; returns the timeline of what there is in the end."""
         times = self._source.timeline()
-        desk, encoder = self._desk, self._encoder()
+        workspace, encoder = self._workspace, self._encoder()
         self._expect(times, self._missing(times))
-        size = self._span_size(len(times.segments))
-        long = times.seconds > desk.profile.divide_after and not self._source.in_order
-        divides = long and any(number >= size for number in self._missing(times))
-        encoder = self._encode_missing(aside, times, size if divides else None, encoder)
+        size, divides = self._span_size(len(times.segments)), self.divides(times)
+        encoder = self._encode_missing(background, times, size if divides else None, encoder)
         if divides:
-            aside.join(desk.board.watch)
-            desk.board.note(DIVIDED, True)
-            desk.board.tell()
+            background.join(workspace.progress.watch)
+            workspace.progress.note(DIVIDED, True)
+            workspace.progress.tell()
             parts = self._parts(times, self._missing(times), size, encoder)
-            raise errors.Divided(parts, checkpoint=desk.board.notes)
+            raise errors.Divided(parts, checkpoint=workspace.progress.notes)
         times = self._without_lost_end(times)
         if lost := self._lost():
             frames = "1 frame" if lost == 1 else f"{lost} frames"
-            desk.warn("frames_lost", f"{frames} of the picture could not be decoded")
+            workspace.warn("frames_lost", f"{frames} of the picture could not be decoded")
         return times
+
+    def divides(self, times: Timeline) -> bool:
+        """Whether others help to make what is missing."""
+        long = times.seconds > self._workspace.profile.divide_after and not self._source.in_order
+        size = self._span_size(len(times.segments))
+        return long and any(number >= size for number in self._missing(times))
+
+    @property
+    def smallest(self) -> str:
+        return min(self.made, key=lambda each: each.width * each.height).name
 
     def _lost(self) -> int:
         """Frames that could not be decoded, here or by spans."""
-        desk = self._desk
+        workspace = self._workspace
         names = (
-            [each.name for each in desk.job.artifacts()] if desk.board.notes.get(DIVIDED) else []
+            [each.name for each in workspace.job.artifacts()]
+            if workspace.progress.notes.get(DIVIDED)
+            else []
         )
         told = [found for name in names if (found := LOST_IN_SPAN.fullmatch(name))]
-        return int(desk.board.notes.get(LOST, 0)) + sum(int(each[1]) for each in told)
+        return int(workspace.progress.notes.get(LOST, 0)) + sum(int(each[1]) for each in told)
 
     def _span_size(self, segments: int) -> int:
         """In segments; few enough spans, and none larger than a job's arguments may be."""
-        profile = self._desk.profile
+        profile = self._workspace.profile
         wished = round(profile.span_seconds / profile.segment_seconds)
         return min(SPAN_SEGMENTS, max(1, wished, ceil(segments / MOST_SPANS)))
 
     def encode_span(self) -> list[int]:
         """A share of the ladder, as the parent has planned it."""
-        args, desk = self._desk.job.args, self._desk
+        args, workspace = self._workspace.job.args, self._workspace
         times = unpacked(args["timeline"])
         share = {segment_of(r.name, each.number) for r in self.made for each in times.segments}
         # Only what an earlier attempt of this very share has left: all else belongs to others.
-        desk.shelf.adopt(share.__contains__)
-        desk.shelf.look_up(lambda name: name.endswith("/init.mp4"))
+        workspace.artifacts.adopt(share.__contains__)
+        workspace.artifacts.look_up(lambda name: name.endswith("/init.mp4"))
         self._expect(times, self._missing(times))
         encoder = encoders.BY_NAME[args["encoder"]]
         for start, stop in timeline.runs(self._missing(times)):
             self._encode_run(times, (start, stop), encoder)
-        if lost := desk.board.notes.get(LOST):
-            desk.shelf.put(f"lost/{times.segments[0].number:05d}-{lost}.json", b"{}")
-        desk.shelf.flush()
+        if lost := workspace.progress.notes.get(LOST):
+            workspace.artifacts.put(f"lost/{times.segments[0].number:05d}-{lost}.json", b"{}")
+        workspace.artifacts.flush()
         if missing := self._missing(times):
             what = f"{len(missing)} segments were not made"
             raise errors.TransientFailure(what, code="bad_output")
@@ -231,21 +246,23 @@ class Picture:
     def _expect(self, times: Timeline, missing: Sequence[int]) -> None:
         left = sum(each.seconds for each in times.segments if each.number in set(missing))
         whole = sum(each.seconds for each in times.segments)
-        self._desk.board.expect(whole, whole - left)
+        self._workspace.progress.expect(whole, whole - left)
         target = playlist.target_duration(
-            [each.seconds for each in times.segments], self._desk.profile.segment_seconds
+            [each.seconds for each in times.segments], self._workspace.profile.segment_seconds
         )
+        rate = round(self._told_rate(times), 3)
+        if times.hold is not None:
+            rate = max(rate, 1 / timeline.HELD_SECONDS)
         for each in self.made:
-            row = self._desk.board.pictures[each.name]
-            row.total = len(times.segments)
-            row.more["target_seconds"] = target
-            self._desk.board.note(f"target_seconds {each.name}", target)
-            row.more["frame_rate"] = round(self._told_rate(times), 3)
-            if times.hold is not None:
-                held_rate = 1 / timeline.HELD_SECONDS
-                row.more["frame_rate"] = max(row.more["frame_rate"], held_rate)
+            self._workspace.progress.note(f"target_seconds {each.name}", target)
             names = (segment_of(each.name, segment.number) for segment in times.segments)
-            row.done = sum(name in self._desk.shelf.files for name in names)
+            self._workspace.progress.change(
+                each.name,
+                segments_total=len(times.segments),
+                segments_completed=sum(name in self._workspace.artifacts.files for name in names),
+                target_seconds=target,
+                frame_rate=rate,
+            )
 
     def _told_rate(self, times: Timeline) -> float:
         """Frames a second; as most are if the first were fewer."""
@@ -254,7 +271,7 @@ class Picture:
         return max(told, found) if abs(found - told) > NEAR * told else told
 
     def _missing(self, times: Timeline) -> list[int]:
-        files = self._desk.shelf.files
+        files = self._workspace.artifacts.files
         return [
             segment.number
             for segment in times.segments
@@ -269,7 +286,7 @@ class Picture:
         first = missing[0]
         if first == 0 or missing != list(range(first, len(times.segments))):
             raise refused("the file is damaged: parts of the picture cannot be decoded", "damaged")
-        self._desk.warn("end_unreadable", "the end of the picture cannot be decoded")
+        self._workspace.warn("end_unreadable", "the end of the picture cannot be decoded")
         stop = times.segments[first].start_pts
         return replace(times, segments=times.segments[:first], end_pts=stop)
 
@@ -277,51 +294,51 @@ class Picture:
 
     def _encoder(self) -> Encoder:
         """The one that an earlier attempt has begun with, if it works here."""
-        desk = self._desk
-        wish = desk.board.notes.get("encoder", desk.profile.encoder)
+        workspace = self._workspace
+        wish = workspace.progress.notes.get("encoder", workspace.profile.encoder)
         encoder = encoders.choose(wish, sorted({each.codec for each in self.made}))
-        if wish not in ("auto", encoder.name) and "encoder" in desk.board.notes:
+        if wish not in ("auto", encoder.name) and "encoder" in workspace.progress.notes:
             self._start_over()
         self._note(encoder)
         return encoder
 
     def _note(self, encoder: Encoder) -> None:
-        self._desk.board.note("encoder", encoder.name)
+        self._workspace.progress.note("encoder", encoder.name)
         for each in self.made:
-            self._desk.board.pictures[each.name].more["encoder"] = encoder.codecs[each.codec]
+            self._workspace.progress.change(each.name, encoder=encoder.codecs[each.codec])
 
     def _start_over(self) -> None:
         """What another encoder has made cannot be continued."""
-        self._desk.shelf.discard(tuple(f"{each.name}/" for each in self.made))
+        self._workspace.artifacts.discard(tuple(f"{each.name}/" for each in self.made))
         for each in self.made:
-            self._desk.board.pictures[each.name].done = 0
+            self._workspace.progress.change(each.name, segments_completed=0)
 
     def _encode_missing(
-        self, aside: Aside, times: Timeline, below: int | None, encoder: Encoder
+        self, background: Background, times: Timeline, below: int | None, encoder: Encoder
     ) -> Encoder:
         """A device that fails is replaced by software, and what another encoder has begun is made
-        anew, all in the same attempt. Answers the encoder that has done it."""
+        anew, all in the same attempt. Returns the encoder that has done it."""
         try:
-            self._encode_runs(aside, times, below, encoder)
+            self._encode_runs(background, times, below, encoder)
         except (process.ToolFailed, Differs, Unfit) as error:
             encoder = self._way_back(encoder, error)
-            self._encode_runs(aside, times, below, encoder)
+            self._encode_runs(background, times, below, encoder)
         return encoder
 
     def _encode_runs(
-        self, aside: Aside, times: Timeline, below: int | None, encoder: Encoder
+        self, background: Background, times: Timeline, below: int | None, encoder: Encoder
     ) -> None:
         missing = self._missing(times)
         for run in timeline.runs([n for n in missing if below is None or n < below]):
-            self._encode_run(times, run, encoder, aside)
-        self._desk.shelf.flush()
+            self._encode_run(times, run, encoder, background)
+        self._workspace.artifacts.flush()
 
     def _way_back(self, encoder: Encoder, error: process.ToolFailed | Differs | Unfit) -> Encoder:
         if encoder.name == encoders.SOFTWARE and not isinstance(error, Differs):
             if isinstance(error, process.ToolFailed) and error.gave_up:
                 self._refuse_undecodable()
             raise error
-        self._desk.job.log(f"{encoder.name}: {error.message}; starting over in software")
+        self._workspace.job.log(f"{encoder.name}: {error.message}; starting over in software")
         self._start_over()
         encoder = encoders.BY_NAME[encoders.SOFTWARE]
         self._note(encoder)
@@ -331,20 +348,24 @@ class Picture:
         """Whose fault was it? Where not one frame can be had, trying again cannot help."""
         argv = ffmpeg.small_frame(programs.ffmpeg(), self._source.path, self._video.index, 16)
         try:
-            frame = process.run(argv, watch=self._desk.board.watch)
+            frame = process.run(argv, watch=self._workspace.progress.watch)
         except process.ToolFailed:
             frame = b""
         if not frame:
             raise refused("the file is damaged: its picture cannot be decoded", "damaged")
 
     def _encode_run(
-        self, times: Timeline, run: tuple[int, int], encoder: Encoder, aside: Aside | None = None
+        self,
+        times: Timeline,
+        run: tuple[int, int],
+        encoder: Encoder,
+        background: Background | None = None,
     ) -> None:
         """Neighbouring segments of all rungs, in one process."""
-        desk, board = self._desk, self._desk.board
+        workspace, progress = self._workspace, self._workspace.progress
         cut = replace(_cut(times, *run), rate=capped(times))
         plan = Plan.of(times, cut)
-        tracks = [Encoded(desk, each.name, plan) for each in self.made]
+        tracks = [Encoded(workspace, each.name, plan) for each in self.made]
         before = sum(each.seconds for each in times.segments if each.number < run[0])
         begin_at = float((cut.start_pts - cut.zero_pts) * cut.time_base)
 
@@ -365,20 +386,20 @@ class Picture:
             )
 
         def watch() -> None:
-            if aside is not None:
-                aside.check()
-            board.watch()
+            if background is not None:
+                background.check()
+            progress.watch()
 
         def reached(at: float) -> None:
-            board.reached(before + max(0.0, at - begin_at))
+            progress.reached(before + max(0.0, at - begin_at))
 
-        with explained(desk.job, "encoding the picture"):
-            complaints = run_tracks(desk, command, tracks, watch=watch, progress=reached)
+        with explained(workspace.job, "encoding the picture"):
+            complaints = run_tracks(workspace, command, tracks, watch=watch, progress=reached)
         for track in tracks:
             track.finish()
         for line in complaints:
             self.damaged = True
-            desk.job.log(sanitize.line(line))
+            workspace.job.log(sanitize.line(line))
         self._add_up(times, cut, tracks, bool(complaints))
 
     def _add_up(
@@ -392,13 +413,13 @@ class Picture:
         if complained:
             # What a new rate shows again in place of lost frames does not count.
             lost = lost if cut.rate is None else self._undecoded(times, cut, counts)
-            self._desk.board.note(LOST, lost + self._desk.board.notes.get(LOST, 0))
+            self._workspace.progress.note(LOST, lost + self._workspace.progress.notes.get(LOST, 0))
         elif lost:
             # Not every packet has a frame: some of VP8 and MPEG-4 only help to decode others.
             shown = self._decoded(cut, plan)
             if tracks[0].beyond or any(counts[each] < shown.get(each, 0) for each in counts):
                 self._throw_away(counts)
-            self._desk.job.log(f"{lost} packets of the picture hold no frame")
+            self._workspace.job.log(f"{lost} packets of the picture hold no frame")
 
     def _undecoded(self, times: Timeline, cut: ffmpeg.Cut, numbers: Iterable[int]) -> int:
         """Frames of the source, in these segments, that a decoder does not show."""
@@ -408,7 +429,7 @@ class Picture:
 
     def _throw_away(self, numbers: Iterable[int]) -> None:
         names = [segment_of(each.name, number) for each in self.made for number in numbers]
-        self._desk.shelf.discard(tuple(names))
+        self._workspace.artifacts.discard(tuple(names))
         raise Unfit("frames of the picture were lost while it was encoded")
 
     def _decoded(self, cut: ffmpeg.Cut, plan: Plan) -> dict[int, int]:
@@ -416,15 +437,15 @@ class Picture:
         argv = ffmpeg.frame_times(
             programs.ffmpeg(), self._source.path, self._video.index, cut, prepared(self._video)
         )
-        with explained(self._desk.job, "counting frames"):
-            said = process.run(argv, limits=INDEX, watch=self._desk.board.watch)
+        with explained(self._workspace.job, "counting frames"):
+            said = process.run(argv, limits=INDEX, watch=self._workspace.progress.watch)
         return plan.count(timeline.read_frame_times(said.decode(errors="replace")))
 
     def _output(
-        self, rendition: Rendition, encoder: Encoder, fd: int, *, slow: bool
-    ) -> ffmpeg.Output:
-        profile = self._desk.profile
-        return ffmpeg.Output(
+        self, rendition: PlannedRung, encoder: Encoder, fd: int, *, slow: bool
+    ) -> ffmpeg.VideoOutput:
+        profile = self._workspace.profile
+        return ffmpeg.VideoOutput(
             width=rendition.width,
             height=rendition.height,
             encode=encoder.arguments(
@@ -443,7 +464,7 @@ class Picture:
     def _parts(
         self, times: Timeline, left: Sequence[int], size: int, encoder: Encoder
     ) -> list[Part]:
-        given = self._desk.job.args
+        given = self._workspace.job.args
         shared: dict[str, Any] = {
             **{name: given[name] for name in ("settings", "edit") if name in given},
             "qualities": [each.name for each in self.made],
@@ -465,12 +486,12 @@ class Picture:
 
     # Overlay
 
-    def _find_overlay(self) -> ffmpeg.Overlay | None:
-        wish = self._desk.overlay
+    def _find_overlay(self) -> ffmpeg.OverlayInput | None:
+        wish = self._workspace.overlay
         if not wish:
             return None
-        path = self._desk.job.source(str(wish["media_id"]))
-        found = probe(path, self._desk.board.watch)
+        path = self._workspace.job.source(str(wish["media_id"]))
+        found = probe(path, self._workspace.progress.watch)
         if found.video is None:
             raise refused("the overlay has no picture", "no_picture")
         position = wish.get("position", "bottom-right")
@@ -478,11 +499,11 @@ class Picture:
             x, y = f"W*{float(position['x']):.4f}", f"H*{float(position['y']):.4f}"
         else:
             x, y = CORNERS[str(position)]
-        return ffmpeg.Overlay(
+        return ffmpeg.OverlayInput(
             path=path,
             index=found.video.index,
-            zero=begin(found) + self._desk.begin,
-            begin=self._desk.begin,
+            zero=begin(found) + self._workspace.begin,
+            begin=self._workspace.begin,
             x=x,
             y=y,
             size=float(wish.get("size", 0.25)),
@@ -516,14 +537,16 @@ def prepared(video: VideoStream) -> list[str]:
     return steps
 
 
-def _shape(width: int, height: int, video: VideoStream, bandwidth: int) -> dict[str, Any]:
-    return {
-        "width": width,
-        "height": height,
-        "frame_rate": round(ladder.frame_rate(video), 3),
-        "bandwidth": round(bandwidth * PEAK),
-        "average_bandwidth": bandwidth,
-    }
+def _rendition(name: str, width: int, height: int, video: VideoStream, bandwidth: int) -> Rendition:
+    return Rendition(
+        name=name,
+        kind="video",
+        width=width,
+        height=height,
+        frame_rate=round(ladder.frame_rate(video), 3),
+        bandwidth=round(bandwidth * PEAK),
+        average_bandwidth=bandwidth,
+    )
 
 
 def _cut(times: Timeline, start: int, stop: int) -> ffmpeg.Cut:
@@ -567,7 +590,7 @@ def unpacked(plan: Mapping[str, Any]) -> Timeline:
         end_pts=plan["stop_pts"],
         segments=[Segment(*each) for each in plan["segments"]],
         keys=[] if plan["key_pts"] is None else [plan["key_pts"]],
-        hold=Hold(*plan["hold"]) if plan.get("hold") else None,
+        hold=HeldFrame(*plan["hold"]) if plan.get("hold") else None,
         rate=plan.get("rate", 25.0),
         slow=plan.get("slow", False),
     )

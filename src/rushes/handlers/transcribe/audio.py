@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rushes.engines.engine import BYTES_PER_SECOND, RATE
-from rushes.handlers.making import explained
-from rushes.handlers.reading import LIMITS, SLACK_BYTES
-from rushes.handlers.sound import begin
-from rushes.handlers.windows import Span, Window
+from rushes.handlers.transcode.audio import begin
+from rushes.handlers.transcode.segments import explained
+from rushes.handlers.transcode.source import LIMITS, SLACK_BYTES
+from rushes.handlers.transcribe.windows import Interval, Window
 from rushes.tools import ffmpeg, process, programs
 from rushes.tools.probe import Probe, probe
 from rushes.worker.context import JobContext
@@ -100,12 +100,12 @@ def _inputs(job: JobContext, edit: dict[str, Any]) -> tuple[list[Input], float |
     main = _heard(path, found, start)
     if not overlay:
         return main, found.duration
-    wish = overlay.get("sound", "main")
-    if wish == "main" and main:
+    sound = overlay.get("sound", "main")
+    if sound == "main" and main:
         return main, found.duration
     other = job.source(str(overlay["media_id"]))
     second = _heard(other, probe(other, _watch(job)), start)
-    return (second if wish == "overlay" and second else main + second), found.duration
+    return (second if sound == "overlay" and second else main + second), found.duration
 
 
 def _heard(path: Path, found: Probe, start: float) -> list[Input]:
@@ -113,6 +113,6 @@ def _heard(path: Path, found: Probe, start: float) -> list[Input]:
     return [] if audio is None else [(path, audio.index, begin(found) + start)]
 
 
-def spans_at(spans: Sequence[Span], begin: float) -> list[Span]:
+def intervals_at(intervals: Sequence[Interval], begin: float) -> list[Interval]:
     """Found in a stretch that begins there, as times of the recording."""
-    return [(start + begin, end + begin) for start, end in spans]
+    return [(start + begin, end + begin) for start, end in intervals]

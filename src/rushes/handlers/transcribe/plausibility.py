@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
 
-from rushes.engines.engine import Answer, Utterance
+from rushes.engines.engine import TranscribeResult, Utterance
 
 T = TypeVar("T")
 
@@ -39,49 +39,49 @@ class Verdict(Enum):
     DROP = "drop"
 
 
-def judge(answer: Answer, seconds: float) -> Verdict:
+def judge(result: TranscribeResult, seconds: float) -> Verdict:
     """`seconds`: how long the window is."""
-    if not answer.text.strip():
+    if not result.text.strip():
         return Verdict.KEEP
-    trust = answer.average_logprob if answer.average_logprob is not None else 0.0
-    if trust < DOUBTED_LOGPROB and (answer.no_speech_probability or 0.0) > NO_SPEECH:
+    trust = result.average_logprob if result.average_logprob is not None else 0.0
+    if trust < DOUBTED_LOGPROB and (result.no_speech_probability or 0.0) > NO_SPEECH:
         return Verdict.DROP
-    if trust < UNSURE_LOGPROB or loops(answer) or _is_hurried(answer, seconds):
+    if trust < UNSURE_LOGPROB or loops(result) or _is_hurried(result, seconds):
         return Verdict.AGAIN
     return Verdict.KEEP
 
 
-def passed_over(answer: Answer, seconds: float) -> list[tuple[float, float]]:
+def passed_over(result: TranscribeResult, seconds: float) -> list[tuple[float, float]]:
     """Where a window has no words for long, although it has some."""
-    if not answer.words:
+    if not result.words:
         return []
-    starts = [word.start for word in answer.words]
-    ends = [word.end for word in answer.words]
+    starts = [word.start for word in result.words]
+    ends = [word.end for word in result.words]
     gaps = zip([0.0, *ends], [*starts, seconds], strict=True)
     return [(end, start) for end, start in gaps if start - end >= LONGEST_GAP]
 
 
-def best(answers: Sequence[Answer], seconds: float) -> Answer:
+def best(results: Sequence[TranscribeResult], seconds: float) -> TranscribeResult:
     """Of several tries: one that is believed, else the one that repeats itself least."""
 
-    def order(answer: Answer) -> tuple[bool, bool, float]:
-        believed = judge(answer, seconds) is Verdict.KEEP
-        trust = answer.average_logprob
-        return believed, not loops(answer), trust if trust is not None else 0.0
+    def order(result: TranscribeResult) -> tuple[bool, bool, float]:
+        believed = judge(result, seconds) is Verdict.KEEP
+        trust = result.average_logprob
+        return believed, not loops(result), trust if trust is not None else 0.0
 
-    return max(answers, key=order)
+    return max(results, key=order)
 
 
-def mended(answer: Answer) -> Answer:
+def mended(result: TranscribeResult) -> TranscribeResult:
     """Said once what was said over and over."""
-    words = [word for _, word in _once([(word.word, word) for word in answer.words])]
-    text = " ".join(text for text, _ in _once([(each, None) for each in answer.text.split()]))
+    words = [word for _, word in _once([(word.word, word) for word in result.words])]
+    text = " ".join(text for text, _ in _once([(each, None) for each in result.text.split()]))
     return replace(
-        answer,
+        result,
         text=text,
         words=words,
-        utterances=() if words else _mended(answer.utterances),
-        is_cut=answer.is_cut and not loops(answer),
+        utterances=() if words else _mended(result.utterances),
+        is_cut=result.is_cut and not loops(result),
     )
 
 
@@ -95,20 +95,20 @@ def _mended(utterances: Sequence[Utterance]) -> list[Utterance]:
     ]
 
 
-def loops(answer: Answer) -> bool:
-    return repeats(answer.text.split()) or _is_packed(answer)
+def loops(result: TranscribeResult) -> bool:
+    return repeats(result.text.split()) or _is_packed(result)
 
 
 def repeats(words: Sequence[str]) -> bool:
     return _first_loop([_plain(each) for each in words]) is not None
 
 
-def _is_packed(answer: Answer) -> bool:
-    return answer.compression_ratio is not None and answer.compression_ratio > LOOPING_RATIO
+def _is_packed(result: TranscribeResult) -> bool:
+    return result.compression_ratio is not None and result.compression_ratio > LOOPING_RATIO
 
 
-def _is_hurried(answer: Answer, seconds: float) -> bool:
-    return len(answer.text) > FASTEST_PER_SECOND * (seconds + SLACK_SECONDS)
+def _is_hurried(result: TranscribeResult, seconds: float) -> bool:
+    return len(result.text) > FASTEST_PER_SECOND * (seconds + SLACK_SECONDS)
 
 
 def _once(pairs: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:

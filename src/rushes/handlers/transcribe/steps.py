@@ -15,21 +15,21 @@ from rushes.engines import catalog
 from rushes.engines.engine import (
     DEFAULT_SPEAKERS,
     RATE,
-    Answer,
     Engine,
-    Request,
+    EngineWord,
     SpeakerRequest,
+    TranscribeRequest,
+    TranscribeResult,
     Utterance,
 )
-from rushes.engines.engine import Word as EngineWord
 from rushes.engines.pace import Pace
 from rushes.engines.registry import Registry
-from rushes.handlers import guards, windows
-from rushes.handlers.guards import Verdict
-from rushes.handlers.listening import Recording, extract, spans_at
-from rushes.handlers.windows import Window
+from rushes.handlers.transcribe import plausibility, windows
+from rushes.handlers.transcribe.audio import Recording, extract, intervals_at
+from rushes.handlers.transcribe.plausibility import Verdict
+from rushes.handlers.transcribe.windows import Window
 from rushes.transcripts import passages
-from rushes.transcripts.transcript import Passage, Segment, Turn, Word, joined
+from rushes.transcripts.transcript import Passage, TranscriptSegment, Turn, Word, joined
 from rushes.worker.context import JobContext
 
 # Sound is looked through for speech in stretches of this length.
@@ -52,30 +52,30 @@ LOCAL = "local"
 
 def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
     kept = list(job.passages())
-    order = Order.read(job.args)
-    engine = registry.get(order.engine)
-    order = replace(order, model=_model(order, engine, registry))
-    listener = registry.speakers(order.engine) if order.diarize else engine
+    options = TranscribeOptions.read(job.args)
+    engine = registry.get(options.engine)
+    options = replace(options, model=_model(options, engine, registry))
+    listener = registry.speakers(options.engine) if options.diarize else engine
     job.progress(PREPARING, "preparing", engine_id=engine.id)
-    _prepare(job, engine, listener, order)
+    _prepare(job, engine, listener, options)
     recording = extract(job)
     if recording is None:
         job.log("there is no sound in this media")
-        return _result(order, engine, None, 0.0, ["there is no sound in this media"])
+        return _result(options, engine, None, 0.0, ["there is no sound in this media"])
     try:
-        work = Work(job, engine, order, recording, kept, registry.pace)
+        work = Work(job, engine, options, recording, kept, registry.pace)
         work.run()
-        speakers = work.diarize(listener) if order.diarize else None
+        speakers = work.diarize(listener) if options.diarize else None
     finally:
         recording.close()
     job.progress(MERGING, "merging")
-    result = _result(order, engine, work.language, recording.seconds, recording.warnings)
+    result = _result(options, engine, work.language, recording.seconds, recording.warnings)
     job.progress(SAVING, "saving")
     return result if speakers is None else {**result, "speakers": speakers}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class TranscribeOptions:
     """What was asked for; the `model` is the engine's choice until one is named."""
 
     engine: str | None
@@ -89,7 +89,7 @@ class Order:
     max_speakers: int | None
 
     @classmethod
-    def read(cls, args: Mapping[str, Any]) -> Order:
+    def read(cls, args: Mapping[str, Any]) -> TranscribeOptions:
         bounds = {name: args.get(name) for name in ("speakers", "min_speakers", "max_speakers")}
         return cls(
             engine=args.get("engine"),
@@ -102,8 +102,8 @@ class Order:
         )
 
 
-def _model(order: Order, engine: Engine, registry: Registry) -> str:
-    name = order.model or registry.model(engine)
+def _model(options: TranscribeOptions, engine: Engine, registry: Registry) -> str:
+    name = options.model or registry.model(engine)
     return catalog.find(name).name if engine.id == LOCAL else name
 
 
@@ -121,7 +121,7 @@ def _prompt(args: Mapping[str, Any]) -> str | None:
     return " ".join(said) or None
 
 
-def _prepare(job: JobContext, engine: Engine, listener: Engine, order: Order) -> None:
+def _prepare(job: JobContext, engine: Engine, listener: Engine, options: TranscribeOptions) -> None:
     told = 0.0
 
     def progress(share: float, what: str) -> None:
@@ -132,15 +132,15 @@ def _prepare(job: JobContext, engine: Engine, listener: Engine, order: Order) ->
             job.log(f"fetching {what}: {share:.0%}")
             job.progress(PREPARING + (TRANSCRIBING - PREPARING) / 2 * share, "preparing")
 
-    if order.diarize and listener is not engine:
+    if options.diarize and listener is not engine:
         listener.prepare([DEFAULT_SPEAKERS], progress, job.listen)
-        engine.prepare([order.model], progress, job.listen)
+        engine.prepare([options.model], progress, job.listen)
     else:
-        models = [order.model, *([DEFAULT_SPEAKERS] if order.diarize else [])]
+        models = [options.model, *([DEFAULT_SPEAKERS] if options.diarize else [])]
         engine.prepare(models, progress, job.listen)
 
 
-Piece = tuple[Window, Answer]
+Piece = tuple[Window, TranscribeResult]
 
 
 class Work:
@@ -150,7 +150,7 @@ class Work:
         self,
         job: JobContext,
         engine: Engine,
-        order: Order,
+        options: TranscribeOptions,
         recording: Recording,
         kept: Sequence[Any],
         pace: Pace,
@@ -158,28 +158,28 @@ class Work:
         self._job = job
         self._pace = pace
         self._engine = engine
-        self._order = order
+        self._options = options
         self._recording = recording
         self._kept = list(kept)
         # Turns that are not all there are found out again, and written over.
         self._number = sum(not passages.is_turns(each) for each in kept)
-        self._place = Place.read(passages.next_of(kept))
-        self.language = order.language or self._place.language
+        self._resume = ResumePoint.read(passages.next_of(kept))
+        self.language = options.language or self._resume.language
         self._heard: dict[str, float] = {}
-        self._ends_at = DIARIZING if order.diarize else MERGING
+        self._ends_at = DIARIZING if options.diarize else MERGING
         self._began_at = time.monotonic()
         self._began_with: float | None = None
 
     def run(self) -> None:
         if passages.turns(self._kept) is not None:
             return
-        self._tell(self._place.begin)
+        self._tell(self._resume.begin)
         if self._number:
             self._job.log(f"going on behind {self._number} windows of an earlier attempt")
         for window, after in self._windows():
             passage = self._passage(window, self._hear(window))
-            place = replace(after, language=self.language)
-            self._job.put_passage(self._number, passages.encode(passage, next=place.encode()))
+            resume = replace(after, language=self.language)
+            self._job.put_passage(self._number, passages.encode(passage, next=resume.encode()))
             self._number += 1
             self._tell(window.end, passage.text)
         heard = self._recording.seconds - (self._began_with or 0.0)
@@ -193,9 +193,9 @@ class Work:
             diarizing = Diarizing(self._job, self._pace, self._recording.seconds)
             request = SpeakerRequest(
                 path=self._recording.path,
-                speakers=self._order.speakers,
-                min_speakers=self._order.min_speakers,
-                max_speakers=self._order.max_speakers,
+                speakers=self._options.speakers,
+                min_speakers=self._options.min_speakers,
+                max_speakers=self._options.max_speakers,
             )
             found = listener.diarize(request, diarizing.tell, self._job.listen)
             diarizing.learn()
@@ -207,26 +207,26 @@ class Work:
                 self._job.put_passage(number, page)
         return len({each.speaker for each in turns})
 
-    def _windows(self) -> Iterator[tuple[Window, Place]]:
-        """Each with the place behind it. Planning begins anew where it did before, so that the same
-        windows come out; what another engine finds differently is heard once all the same."""
-        begin: float | None = self._place.begin
+    def _windows(self) -> Iterator[tuple[Window, ResumePoint]]:
+        """Each with where to resume after it. Planning begins anew where it did before, so that the
+        same windows come out; what another engine finds differently is heard once all the same."""
+        begin: float | None = self._resume.begin
         while begin is not None and begin < self._recording.seconds:
             end = min(begin + STRETCH_SECONDS, self._recording.seconds)
             plan = windows.plan(
-                spans_at(self._speech(begin, end), begin),
+                intervals_at(self._speech(begin, end), begin),
                 begin,
                 end,
                 is_last=end >= self._recording.seconds,
                 quietest=self._recording.quietest,
             )
             for window in plan.windows:
-                rest = window.after(self._place.done)
+                rest = window.after(self._resume.done)
                 if rest is not None:
-                    yield rest, Place(begin, rest.end)
+                    yield rest, ResumePoint(begin, rest.end)
             begin = plan.next
 
-    def _speech(self, begin: float, end: float) -> Sequence[windows.Span]:
+    def _speech(self, begin: float, end: float) -> Sequence[windows.Interval]:
         sound = self._recording.read(begin, end)
         found = self._engine.speech(sound, self._job.listen)
         self._job.alive()
@@ -234,84 +234,89 @@ class Work:
 
     def _hear(self, window: Window) -> list[Piece]:
         """In one piece, unless that is more than the engine can write down at once."""
-        request = Request(
+        request = TranscribeRequest(
             sound=self._recording.sound(window),
-            model=self._order.model,
+            model=self._options.model,
             language=self.language,
-            task=self._order.task,
-            prompt=self._order.prompt,
+            task=self._options.task,
+            prompt=self._options.prompt,
         )
-        answer = self._believed(request, window)
-        if self._has_more(answer, window):
+        result = self._believed(request, window)
+        if self._has_more(result, window):
             self._job.log(f"heard the window at {window.start:.1f} s in two halves")
             first, second = window.halves(self._recording.quietest)
             return [*self._hear(first), *self._hear(second)]
-        self._note_language(answer, window.seconds)
-        return self._filled(window, answer, request)
+        self._note_language(result, window.seconds)
+        return self._filled(window, result, request)
 
-    def _filled(self, window: Window, answer: Answer, request: Request) -> list[Piece]:
+    def _filled(
+        self, window: Window, result: TranscribeResult, request: TranscribeRequest
+    ) -> list[Piece]:
         """Engines pass over quiet people when somebody loud follows. All of a window is speech, so
         where there are no words for long it is listened to once more, alone."""
         pieces: list[Piece] = []
-        left = list(answer.words)
-        for start, end in guards.passed_over(answer, window.seconds):
+        left = list(result.words)
+        for start, end in plausibility.passed_over(result, window.seconds):
             part = window.part(start, end)
             heard = self._believed(replace(request, sound=self._recording.sound(part)), part)
             self._job.log(f"listened again from {part.start:.1f} to {part.end:.1f} s")
             if heard.text:
                 before = [word for word in left if word.end <= start]
                 left = left[len(before) :]
-                pieces += [(window, _only(answer, before)), (part, heard)]
-        return [*pieces, (window, _only(answer, left) if pieces else answer)]
+                pieces += [(window, _only(result, before)), (part, heard)]
+        return [*pieces, (window, _only(result, left) if pieces else result)]
 
-    def _has_more(self, answer: Answer, window: Window) -> bool:
+    def _has_more(self, result: TranscribeResult, window: Window) -> bool:
         """A loop fills any room; there is nothing behind it."""
-        return answer.is_cut and window.seconds > SHORTEST_CUT_SECONDS and not guards.loops(answer)
+        is_long = window.seconds > SHORTEST_CUT_SECONDS
+        return result.is_cut and is_long and not plausibility.loops(result)
 
     def _passage(self, window: Window, pieces: Sequence[Piece]) -> Passage:
         said = [piece for piece in pieces if piece[1].text]
         language = (said or pieces)[0][1].language
         # Times of words for a part of it would leave out the rest.
-        has_words = all(answer.words for _, answer in said)
+        has_words = all(result.words for _, result in said)
         return Passage(
             start=window.start,
             end=window.end,
-            text=joined(answer.text for _, answer in said),
-            language=ENGLISH if self._order.task == "translate" else language,
+            text=joined(result.text for _, result in said),
+            language=ENGLISH if self._options.task == "translate" else language,
             words=[each for piece in said for each in _words(*piece)] if has_words else [],
-            utterances=[] if has_words else [each for piece in said for each in _spans(*piece)],
+            utterances=[]
+            if has_words
+            else [each for piece in said for each in _utterances(*piece)],
         )
 
-    def _believed(self, request: Request, window: Window) -> Answer:
-        answers = [self._ask(request)]
-        if self._has_more(answers[0], window):
-            return answers[0]
-        verdict = guards.judge(answers[0], window.seconds)
-        for temperature in guards.TEMPERATURES:
+    def _believed(self, request: TranscribeRequest, window: Window) -> TranscribeResult:
+        results = [self._ask(request)]
+        if self._has_more(results[0], window):
+            return results[0]
+        verdict = plausibility.judge(results[0], window.seconds)
+        for temperature in plausibility.TEMPERATURES:
             if verdict is not Verdict.AGAIN:
                 break
             # What it was told before may be what it repeats.
-            answers.append(self._ask(replace(request, temperature=temperature, prompt=None)))
-            verdict = guards.judge(answers[-1], window.seconds)
+            results.append(self._ask(replace(request, temperature=temperature, prompt=None)))
+            verdict = plausibility.judge(results[-1], window.seconds)
         if verdict is Verdict.DROP:
             self._job.log(f"left out what was heard at {window.start:.1f} s: it is no speech")
-            return Answer(text="", language=answers[-1].language)
-        if len(answers) > 1:
-            self._job.log(f"asked {len(answers)} times for the window at {window.start:.1f} s")
-        return guards.mended(guards.best(answers, window.seconds))
+            return TranscribeResult(text="", language=results[-1].language)
+        if len(results) > 1:
+            self._job.log(f"asked {len(results)} times for the window at {window.start:.1f} s")
+        return plausibility.mended(plausibility.best(results, window.seconds))
 
-    def _ask(self, request: Request) -> Answer:
-        answer = self._engine.transcribe(request, self._job.listen)
+    def _ask(self, request: TranscribeRequest) -> TranscribeResult:
+        result = self._engine.transcribe(request, self._job.listen)
         self._job.alive()
-        return answer
+        return result
 
-    def _note_language(self, answer: Answer, seconds: float) -> None:
-        if self.language is not None or answer.language is None or not answer.text:
+    def _note_language(self, result: TranscribeResult, seconds: float) -> None:
+        if self.language is not None or result.language is None or not result.text:
             return
-        trust = answer.language_probability or 0.0
-        self._heard[answer.language] = self._heard.get(answer.language, 0.0) + seconds * trust
+        trust = result.language_probability or 0.0
+        self._heard[result.language] = self._heard.get(result.language, 0.0) + seconds * trust
         if trust >= SURE:
-            self.language = answer.language
+            self.language = result.language
         elif self._number >= UNDECIDED_WINDOWS:
             self.language = max(self._heard, key=lambda each: self._heard[each])
         if self.language is not None:
@@ -334,12 +339,14 @@ class Work:
     def _left(self, seconds: float, speed: float) -> float | None:
         """With the speakers, if they are asked for: people wait for the whole."""
         here = seconds / speed if speed else self._pace.expect(self._hearing, seconds)
-        after = self._pace.expect(SPEAKERS, self._recording.seconds) if self._order.diarize else 0.0
+        after = (
+            self._pace.expect(SPEAKERS, self._recording.seconds) if self._options.diarize else 0.0
+        )
         return None if here is None or after is None else round(here + after, 1)
 
     @property
     def _hearing(self) -> str:
-        return f"transcribing {self._engine.id} {self._order.model}"
+        return f"transcribing {self._engine.id} {self._options.model}"
 
 
 class Diarizing:
@@ -375,7 +382,7 @@ class Diarizing:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResumePoint:
     """Where planning begins, until when all is heard, and what is known by then."""
 
     begin: float = 0.0
@@ -383,40 +390,44 @@ class Place:
     language: str | None = None
 
     @classmethod
-    def read(cls, value: Any) -> Place:
+    def read(cls, value: Any) -> ResumePoint:
         return cls(*value) if isinstance(value, list) and len(value) == 3 else cls()
 
     def encode(self) -> list[Any]:
         return [self.begin, self.done, self.language]
 
 
-def _only(answer: Answer, words: Sequence[EngineWord]) -> Answer:
-    return replace(answer, text=joined(word.word for word in words), words=words)
+def _only(result: TranscribeResult, words: Sequence[EngineWord]) -> TranscribeResult:
+    return replace(result, text=joined(word.word for word in words), words=words)
 
 
-def _words(window: Window, answer: Answer) -> Iterator[Word]:
-    for each in answer.words:
+def _words(window: Window, result: TranscribeResult) -> Iterator[Word]:
+    for each in result.words:
         start, end = window.times(each.start, each.end)
         yield Word(start=start, end=end, word=each.word, confidence=each.confidence)
 
 
-def _spans(window: Window, answer: Answer) -> Iterator[Segment]:
-    whole = [Utterance(start=0.0, end=window.seconds, text=answer.text)]
-    for each in answer.utterances or whole:
+def _utterances(window: Window, result: TranscribeResult) -> Iterator[TranscriptSegment]:
+    whole = [Utterance(start=0.0, end=window.seconds, text=result.text)]
+    for each in result.utterances or whole:
         start, end = window.times(each.start, each.end)
-        yield Segment(id="", start=start, end=end, text=each.text)
+        yield TranscriptSegment(id="", start=start, end=end, text=each.text)
 
 
 def _result(
-    order: Order, engine: Engine, language: str | None, seconds: float, warnings: Sequence[str]
+    options: TranscribeOptions,
+    engine: Engine,
+    language: str | None,
+    seconds: float,
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     return {
-        "language": ENGLISH if order.task == "translate" else language,
+        "language": ENGLISH if options.task == "translate" else language,
         "duration": seconds,
         "engine": {
             "provider": engine.id,
-            "transcription_model": order.model,
-            "diarization_model": DEFAULT_SPEAKERS if order.diarize else None,
+            "transcription_model": options.model,
+            "diarization_model": DEFAULT_SPEAKERS if options.diarize else None,
         },
         "warnings": list(warnings),
     }

@@ -21,14 +21,14 @@ TOUCHING = 0.1
 # What is left of a clip that was heard before, less the edges that others find a little elsewhere.
 LEAST_REST = 0.3
 
-Span = tuple[float, float]
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Clips of the recording, in order; times in seconds of the recording."""
 
-    clips: tuple[Span, ...]
+    clips: tuple[Interval, ...]
 
     @property
     def start(self) -> float:
@@ -42,7 +42,7 @@ class Window:
     def seconds(self) -> float:
         return sum(end - start for start, end in self.clips)
 
-    def times(self, start: float, end: float) -> Span:
+    def times(self, start: float, end: float) -> Interval:
         """Of a word that was heard inside the window: it lies in one clip, never across two."""
         begins = [0.0, *accumulate(end - start for start, end in self.clips)]
         middle = min(max((start + end) / 2, 0.0), begins[-1])
@@ -93,7 +93,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WindowPlan:
     """`next`: where planning goes on; None when the recording has come to its end."""
 
     windows: Sequence[Window]
@@ -101,31 +101,31 @@ class Plan:
 
 
 def plan(
-    speech: Sequence[Span],
+    speech: Sequence[Interval],
     begin: float,
     end: float,
     *,
     is_last: bool,
     quietest: Callable[[float, float], float],
-) -> Plan:
+) -> WindowPlan:
     """Windows for the speech found between `begin` and `end`. Unless it is the last stretch of the
     recording, its last window is left for the next one, which may have more to put into it.
     `quietest`: the best moment to cut between two times."""
     windows = _pack(_short_enough(_inside(speech, begin, end), quietest))
     if is_last or not windows:
-        return Plan(windows, None if is_last else end)
+        return WindowPlan(windows, None if is_last else end)
     if len(windows) > 1:
-        return Plan(windows[:-1], windows[-1].start)
+        return WindowPlan(windows[:-1], windows[-1].start)
     *others, (start, stop) = windows[0].clips
     if stop >= end - TOUCHING and start > begin:
-        return Plan([Window(tuple(others))] if others else [], start)
+        return WindowPlan([Window(tuple(others))] if others else [], start)
     # Nothing is gained by waiting, and there must be an end to it.
-    return Plan(windows, end)
+    return WindowPlan(windows, end)
 
 
-def _inside(speech: Sequence[Span], begin: float, end: float) -> list[Span]:
+def _inside(speech: Sequence[Interval], begin: float, end: float) -> list[Interval]:
     """In order, without overlaps."""
-    found: list[Span] = []
+    found: list[Interval] = []
     for start, stop in sorted(speech):
         start = max(start, begin, found[-1][1] if found else begin)
         stop = min(stop, end)
@@ -134,9 +134,11 @@ def _inside(speech: Sequence[Span], begin: float, end: float) -> list[Span]:
     return found
 
 
-def _short_enough(spans: Sequence[Span], quietest: Callable[[float, float], float]) -> list[Span]:
-    short: list[Span] = []
-    for start, end in spans:
+def _short_enough(
+    intervals: Sequence[Interval], quietest: Callable[[float, float], float]
+) -> list[Interval]:
+    short: list[Interval] = []
+    for start, end in intervals:
         while end - start > LONGEST:
             cut = quietest(start + CUT_AFTER, start + LONGEST)
             cut = min(max(cut, start + CUT_AFTER), start + LONGEST)
@@ -146,19 +148,19 @@ def _short_enough(spans: Sequence[Span], quietest: Callable[[float, float], floa
     return short
 
 
-def _pack(spans: Sequence[Span]) -> list[Window]:
+def _pack(intervals: Sequence[Interval]) -> list[Window]:
     windows: list[Window] = []
-    for span in spans:
-        longer = _with(windows[-1], span) if windows else None
+    for interval in intervals:
+        longer = _with(windows[-1], interval) if windows else None
         if longer is not None and longer.seconds <= LONGEST:
             windows[-1] = longer
         else:
-            windows.append(Window((span,)))
+            windows.append(Window((interval,)))
     return windows
 
 
-def _with(window: Window, span: Span) -> Window:
+def _with(window: Window, interval: Interval) -> Window:
     *others, last = window.clips
-    if span[0] - last[1] <= KEPT_SILENCE:
-        return Window((*others, (last[0], span[1])))
-    return Window((*window.clips, span))
+    if interval[0] - last[1] <= KEPT_SILENCE:
+        return Window((*others, (last[0], interval[1])))
+    return Window((*window.clips, interval))

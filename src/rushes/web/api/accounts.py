@@ -15,11 +15,12 @@ from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
 from rushes.jobs import read_store
 from rushes.media import store as media_store
-from rushes.web import auth, holding, idempotency, models, views
-from rushes.web.idempotency import Repeat
+from rushes.web import auth, models, views
+from rushes.web.http import idempotency, open_streams
+from rushes.web.http.idempotency import Repeat
+from rushes.web.http.problems import documented
 from rushes.web.models import SHOWN_ONCE, Body
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.web.services import Here, Services
 
 router = APIRouter(tags=["accounts"], responses=documented(401, 404, 422))
 
@@ -79,94 +80,96 @@ class Link(BaseModel):
 @router.post(
     "/session", status_code=201, dependencies=[auth.Public], responses=documented(403, 429, 503)
 )
-async def sign_in(body: SignIn, request: Request, response: Response, site: Here) -> Me:
+async def sign_in(body: SignIn, request: Request, response: Response, services: Here) -> Me:
     """By name and password; sets the session cookie."""
-    auth.refuse_foreign(site, request)
+    auth.refuse_foreign(services, request)
     password = body.password.get_secret_value()
 
     def enter() -> Me:
-        user_id = access.sign_in(site.db, body.name, password, auth.address_of(request))
-        return _open(site, request, response, user_id, Action.SIGNED_IN)
+        user_id = access.sign_in(services.db, body.name, password, auth.address_of(request))
+        return _open(services, request, response, user_id, Action.SIGNED_IN)
 
-    return await holding.at_the_door(site, request, enter)
+    return await open_streams.at_the_door(services, request, enter)
 
 
 @router.post(
     "/session/link", status_code=201, dependencies=[auth.Public], responses=documented(403)
 )
-def sign_in_by_link(body: LinkSignIn, request: Request, response: Response, site: Here) -> Me:
+def sign_in_by_link(body: LinkSignIn, request: Request, response: Response, services: Here) -> Me:
     """By the secret of a one-time link."""
-    auth.refuse_foreign(site, request)
+    auth.refuse_foreign(services, request)
     token = body.token.get_secret_value()
     try:
-        user_id = site.db.run(lambda tx: access.use_link(tx, token))
+        user_id = services.db.run(lambda tx: access.use_link(tx, token))
     except errors.Unauthorized:
-        security_log.record_seldom(site.db, Action.SIGN_IN_FAILED, "link")
+        security_log.record_seldom(services.db, Action.SIGN_IN_FAILED, "link")
         raise
-    return _open(site, request, response, user_id, Action.SIGNED_IN_BY_LINK)
+    return _open(services, request, response, user_id, Action.SIGNED_IN_BY_LINK)
 
 
 @router.get("/session")
-def me(who: auth.User, site: Here) -> Me:
-    return _me(site, who)
+def me(who: auth.User, services: Here) -> Me:
+    return _me(services, who)
 
 
 @router.delete("/session", status_code=204)
-def sign_out(who: auth.User, site: Here, response: Response) -> None:
+def sign_out(who: auth.User, services: Here, response: Response) -> None:
     if who.session_id is not None:
         only = who.session_id
-        site.db.run(lambda tx: access.sign_out(tx, who.user_id, only))
-        holding.cut_ended(site, who.user_id)
+        services.db.run(lambda tx: access.sign_out(tx, who.user_id, only))
+        open_streams.cut_ended(services, who.user_id)
     response.delete_cookie(auth.COOKIE, path="/")
 
 
 @router.get("/sessions")
-def sessions(who: auth.User, site: Here) -> models.Page[models.Session]:
-    with site.db.read() as tx:
+def sessions(who: auth.User, services: Here) -> models.Page[models.Session]:
+    with services.db.read() as tx:
         rows = store.sessions_of(tx, who.user_id)
     items = [views.timed(models.Session, row, current=row["id"] == who.session_id) for row in rows]
     return models.Page(items=items)
 
 
 @router.delete("/sessions/{session_id}", status_code=204)
-def end_session(session_id: UserId, who: auth.User, site: Here) -> None:
-    site.db.run(lambda tx: access.end_session(tx, who.user_id, session_id))
-    holding.cut_ended(site, who.user_id)
+def end_session(session_id: UserId, who: auth.User, services: Here) -> None:
+    services.db.run(lambda tx: access.end_session(tx, who.user_id, session_id))
+    open_streams.cut_ended(services, who.user_id)
 
 
 @router.put("/session/password", status_code=204, responses=documented(429, 503))
-async def set_password(body: Password, request: Request, who: auth.User, site: Here) -> None:
+async def set_password(body: Password, request: Request, who: auth.User, services: Here) -> None:
     """Ends all other sessions. The old password is asked for if there is one."""
     if who.token_id is not None:
         raise errors.Denied("a token cannot change the password: sign in")
-    await holding.at_the_door(site, request, lambda: _set_password(body, request, who, site))
+    await open_streams.at_the_door(
+        services, request, lambda: _set_password(body, request, who, services)
+    )
 
 
-def _set_password(body: Password, request: Request, who: Principal, site: Site) -> None:
-    with site.db.read() as tx:
+def _set_password(body: Password, request: Request, who: Principal, services: Services) -> None:
+    with services.db.read() as tx:
         user = store.get_user(tx, who.user_id)
     if user is not None and user.has_password:
         old = body.old_password.get_secret_value() if body.old_password else ""
-        access.sign_in(site.db, user.name, old, auth.address_of(request))
+        access.sign_in(services.db, user.name, old, auth.address_of(request))
     hash = access.hash_password(body.password.get_secret_value(), who.name)
     keep = who.session_id or ""
-    site.db.run(lambda tx: access.set_password(tx, who.user_id, hash, besides=keep))
-    holding.cut_ended(site, who.user_id)
+    services.db.run(lambda tx: access.set_password(tx, who.user_id, hash, besides=keep))
+    open_streams.cut_ended(services, who.user_id)
 
 
 # Tokens
 
 
 @router.get("/tokens")
-def tokens(who: auth.User, site: Here) -> models.Page[models.Token]:
-    with site.db.read() as tx:
+def tokens(who: auth.User, services: Here) -> models.Page[models.Token]:
+    with services.db.read() as tx:
         rows = store.tokens_of(tx, who.user_id)
     return models.Page(items=[_token(row) for row in rows])
 
 
 @router.post("/tokens", status_code=201, responses=documented(409, 429))
 def make_token(
-    body: TokenRequest, who: auth.User, site: Here, once: idempotency.Once
+    body: TokenRequest, who: auth.User, services: Here, once: idempotency.Once
 ) -> models.NewToken:
     """For scripts. A token cannot make one that may do more than itself."""
     if not all(who.may(scope) for scope in body.scopes):
@@ -178,14 +181,14 @@ def make_token(
         if user is None:
             raise errors.NotFound("no such user")
         scopes = [str(scope) for scope in body.scopes]
-        most = site.settings.user_tokens
+        most = services.settings.user_tokens
         token_id, made = access.make_token(
             tx, user, body.name, scopes, body.expires_seconds, most=most
         )
         row = next(row for row in store.tokens_of(tx, user.id) if row["id"] == token_id)
         return models.NewToken(**_token(row).model_dump(), token=made.text)
 
-    return once.run(site, who, body, models.NewToken, make)
+    return once.run(services, who, body, models.NewToken, make)
 
 
 def _refuse_outliving(tx: Tx, who: Principal, seconds: float | None) -> None:
@@ -196,31 +199,35 @@ def _refuse_outliving(tx: Tx, who: Principal, seconds: float | None) -> None:
 
 
 @router.delete("/tokens/{token_id}", status_code=204)
-def revoke_token(token_id: UserId, who: auth.User, site: Here) -> None:
+def revoke_token(token_id: UserId, who: auth.User, services: Here) -> None:
     """It stops working at once."""
-    site.db.run(lambda tx: access.revoke_token(tx, token_id, who.user_id))
-    holding.cut_ended(site, who.user_id)
+    services.db.run(lambda tx: access.revoke_token(tx, token_id, who.user_id))
+    open_streams.cut_ended(services, who.user_id)
 
 
 # Users
 
 
 @router.get("/users", responses=documented(403))
-def users(who: auth.Admin, site: Here) -> models.Page[models.User]:
-    with site.db.read() as tx:
+def users(who: auth.Admin, services: Here) -> models.Page[models.User]:
+    with services.db.read() as tx:
         return models.Page(items=[views.user(each) for each in store.all_users(tx)])
 
 
 @router.post("/users", status_code=201, responses=documented(403, 409, 429, 503))
 async def add_user(
-    body: UserRequest, request: Request, who: auth.Admin, site: Here, once: idempotency.Once
+    body: UserRequest, request: Request, who: auth.Admin, services: Here, once: idempotency.Once
 ) -> models.NewUser:
     """With a password, or with the one-time link in the answer."""
     account.tidy_name(body.name)
-    return await holding.at_the_door(site, request, lambda: _add_user(body, who, site, once))
+    return await open_streams.at_the_door(
+        services, request, lambda: _add_user(body, who, services, once)
+    )
 
 
-def _add_user(body: UserRequest, who: Principal, site: Site, once: Repeat) -> models.NewUser:
+def _add_user(
+    body: UserRequest, who: Principal, services: Services, once: Repeat
+) -> models.NewUser:
     password = body.password.get_secret_value() if body.password else None
     hash = access.hash_password(password, body.name) if password is not None else None
 
@@ -228,14 +235,14 @@ def _add_user(body: UserRequest, who: Principal, site: Site, once: Repeat) -> mo
         user = access.add_user(tx, body.name, body.role, hash)
         if body.quota_bytes is not None:
             user = access.change_user(tx, user.id, quota_bytes=body.quota_bytes)
-        link = _link(site, access.make_link(tx, user.id)) if hash is None else None
+        link = _link(services, access.make_link(tx, user.id)) if hash is None else None
         return models.NewUser(**views.user(user).model_dump(), signin_url=link)
 
-    return once.run(site, who, body, models.NewUser, add)
+    return once.run(services, who, body, models.NewUser, add)
 
 
 @router.patch("/users/{user_id}", responses=documented(403, 409))
-def change_user(user_id: UserId, body: UserChange, who: auth.Admin, site: Here) -> models.User:
+def change_user(user_id: UserId, body: UserChange, who: auth.Admin, services: Here) -> models.User:
     def change(tx: Tx) -> models.User:
         given = body.model_dump(exclude_unset=True, exclude={"disabled"})
         if body.role is None:
@@ -245,43 +252,45 @@ def change_user(user_id: UserId, body: UserChange, who: auth.Admin, site: Here) 
             user = access.set_disabled(tx, user_id, body.disabled)
         return views.user(user)
 
-    changed = site.db.run(change)
-    holding.cut_ended(site, user_id)
+    changed = services.db.run(change)
+    open_streams.cut_ended(services, user_id)
     return changed
 
 
 @router.post("/users/{user_id}/link", status_code=201, responses=documented(403, 409))
-def make_link(user_id: UserId, who: auth.Admin, site: Here, once: idempotency.Once) -> Link:
+def make_link(user_id: UserId, who: auth.Admin, services: Here, once: idempotency.Once) -> Link:
     """A link that signs the user in once, within a day."""
 
     def make(tx: Tx) -> Link:
         if store.get_user(tx, user_id) is None:
             raise errors.NotFound(f"no user {user_id}")
-        return Link(signin_url=_link(site, access.make_link(tx, user_id)))
+        return Link(signin_url=_link(services, access.make_link(tx, user_id)))
 
-    return once.run(site, who, None, Link, make)
+    return once.run(services, who, None, Link, make)
 
 
 def open_session(
-    site: Site, request: Request, response: Response, user_id: str, how: Action
+    services: Services, request: Request, response: Response, user_id: str, how: Action
 ) -> None:
     label = request.headers.get("user-agent", "")
-    lasts_ms = int(site.settings.session_duration * 1000)
-    cookie = site.db.run(lambda tx: access.open_session(tx, user_id, label, lasts_ms, how))
-    auth.set_cookie(site, response, cookie)
+    lasts_ms = int(services.settings.session_duration * 1000)
+    cookie = services.db.run(lambda tx: access.open_session(tx, user_id, label, lasts_ms, how))
+    auth.set_cookie(services, response, cookie)
 
 
-def _open(site: Site, request: Request, response: Response, user_id: str, how: Action) -> Me:
-    open_session(site, request, response, user_id, how)
-    with site.db.read() as tx:
+def _open(
+    services: Services, request: Request, response: Response, user_id: str, how: Action
+) -> Me:
+    open_session(services, request, response, user_id, how)
+    with services.db.read() as tx:
         user = store.get_user(tx, user_id)
     assert user is not None
     scope = Scope.ADMIN if user.role is Role.ADMIN else Scope.WRITE
-    return _me(site, Principal(user_id=user.id, name=user.name, role=user.role, scope=scope))
+    return _me(services, Principal(user_id=user.id, name=user.name, role=user.role, scope=scope))
 
 
-def _me(site: Site, who: Principal) -> Me:
-    with site.db.read() as tx:
+def _me(services: Services, who: Principal) -> Me:
+    with services.db.read() as tx:
         used = media_store.used_bytes(tx, who.user_id)
         user = store.get_user(tx, who.user_id)
     quota = user.quota_bytes if user else None
@@ -291,7 +300,7 @@ def _me(site: Site, who: Principal) -> Me:
         role=who.role,
         scope=who.scope,
         used_bytes=used,
-        quota_bytes=quota if quota is not None else site.settings.user_quota or None,
+        quota_bytes=quota if quota is not None else services.settings.user_quota or None,
         has_password=user is not None and user.has_password,
     )
 
@@ -301,5 +310,5 @@ def _token(row: dict[str, object]) -> models.Token:
     return views.timed(models.Token, {**row, "scopes": scopes})
 
 
-def _link(site: Site, token: str) -> str:
-    return f"{site.base_url}/sign-in?token={token}"
+def _link(services: Services, token: str) -> str:
+    return f"{services.base_url}/sign-in?token={token}"

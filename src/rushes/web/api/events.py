@@ -12,11 +12,12 @@ from fastapi.responses import StreamingResponse
 from rushes import errors
 from rushes.accounts.account import Principal
 from rushes.limits import What
-from rushes.live import Filter, Subscription
-from rushes.web import auth, holding, sse
-from rushes.web.holding import HeldStream
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.live import EventFilter, Subscription
+from rushes.web import auth
+from rushes.web.http import open_streams, sse
+from rushes.web.http.open_streams import HeldStream
+from rushes.web.http.problems import documented
+from rushes.web.services import Here, Services
 
 router = APIRouter(tags=["events"], responses=documented(401, 422))
 
@@ -32,7 +33,7 @@ Ref = Annotated[str | None, Query(max_length=100)]
 async def events(
     request: Request,
     who: auth.User,
-    site: Here,
+    services: Here,
     media_id: Ref = None,
     job_id: Ref = None,
     types: Annotated[
@@ -45,22 +46,22 @@ async def events(
     ] = None,
 ) -> StreamingResponse:
     """Changes as they happen. Come back with `Last-Event-ID`, and nothing is missed."""
-    want = Filter(
+    want = EventFilter(
         user_id=who.sees,
         media_id=media_id,
         job_id=job_id,
         types=_words(types),
     )
-    hold = site.holds.enter(holding.hold(What.STREAMS, who))
-    subscription = site.relay.subscribe(sse.since(last_event_id or since), want)
+    hold = services.holds.enter(open_streams.hold(What.STREAMS, who))
+    subscription = services.relay.subscribe(sse.since(last_event_id or since), want)
     loop = asyncio.get_running_loop()
     hold.end = lambda: _end(loop, subscription)
 
     def leave() -> None:
         subscription.close()
-        site.holds.leave(hold)
+        services.holds.leave(hold)
 
-    body = sse.stream(subscription, still_allowed=recheck(site, request, who))
+    body = sse.stream(subscription, still_allowed=recheck(services, request, who))
     return HeldStream(body, leave, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
 
@@ -72,7 +73,7 @@ def _words(types: str | None) -> frozenset[str]:
     return frozenset(filter(None, (each.strip() for each in (types or "").split(","))))
 
 
-def recheck(site: Site, request: Request, who: Principal) -> Callable[[], bool]:
+def recheck(services: Services, request: Request, who: Principal) -> Callable[[], bool]:
     """A stream ends soon after its session or token does."""
     bearer = request.headers.get("authorization", "")
     key = bearer.partition(" ")[2] or request.headers.get("x-api-key")
@@ -80,7 +81,7 @@ def recheck(site: Site, request: Request, who: Principal) -> Callable[[], bool]:
 
     def still() -> bool:
         try:
-            return auth.recognise(site, request, key or None, cookie).role is who.role
+            return auth.recognise(services, request, key or None, cookie).role is who.role
         except errors.Unauthorized:
             return False
 

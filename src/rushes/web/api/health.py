@@ -15,10 +15,10 @@ from pydantic import BaseModel, Field
 from rushes import errors
 from rushes.db import schema
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import Status
+from rushes.fleet.worker import WorkerStatus
 from rushes.jobs import read_store
 from rushes.web import auth
-from rushes.web.site import Here, Site
+from rushes.web.services import Here, Services
 
 router = APIRouter(tags=["health"], dependencies=[auth.Public])
 admin = APIRouter(tags=["health"])
@@ -80,19 +80,19 @@ async def livez() -> Alive:
 
 
 @router.get("/readyz", responses={503: {"model": Ready, "description": "Not ready"}})
-async def readyz(site: Here, response: Response) -> Ready:
+async def readyz(services: Here, response: Response) -> Ready:
     """503 while the database or the storage cannot be used, or the server is leaving. Answers
     within a few seconds, also when they do not answer at all."""
     database, storage = await asyncio.gather(
-        site.database_probe.works(), site.storage_probe.works()
+        services.database_probe.works(), services.storage_probe.works()
     )
     checks = {
         "database": database,
         "storage": storage,
-        "sweep": not site.chores.late,
-        "events": not site.relay.late,
-        "threads": not any(each.is_down for each in site.threads),
-        "accepting": not site.stopping.is_set(),
+        "sweep": not services.chores.late,
+        "events": not services.relay.late,
+        "threads": not any(each.is_down for each in services.threads),
+        "accepting": not services.stopping.is_set(),
     }
     return Ready(status=_status(response, all(checks.values())), **checks)
 
@@ -102,14 +102,14 @@ async def readyz(site: Here, response: Response) -> Ready:
     responses={503: {"model": Health, "description": "Degraded"}},
     dependencies=[auth.MayReadHealth],
 )
-def health(site: Here, response: Response) -> Health:
+def health(services: Here, response: Response) -> Health:
     """Database, Redis, active workers, pending jobs."""
     checks: dict[str, Any] = {
-        "database": _works(lambda: schema.check_quickly(site.db)),
+        "database": _works(lambda: schema.check_quickly(services.db)),
         "redis": None,
     }
     if checks["database"]:
-        counts = _counts(site)
+        counts = _counts(services)
         checks["active_workers"] = sum(
             count for status, count in counts["workers"].items() if status in ("idle", "busy")
         )
@@ -118,32 +118,32 @@ def health(site: Here, response: Response) -> Health:
 
 
 @admin.get("/api/health", tags=["health"])
-def api_health(who: auth.User, site: Here) -> ApiHealth:
+def api_health(who: auth.User, services: Here) -> ApiHealth:
     """Storage capacity, database, and processing figures, for people who are signed in."""
-    database = _works(lambda: schema.check_quickly(site.db))
-    storage = _works(site.storage.check)
-    free_bytes = site.storage.free_bytes() if storage else None
+    database = _works(lambda: schema.check_quickly(services.db))
+    storage = _works(services.storage.check)
+    free_bytes = services.storage.free_bytes() if storage else None
     return ApiHealth(
         status="ok" if database and storage else "degraded",
-        database=DatabaseHealth(ok=database, kind=site.db.dialect.name),
+        database=DatabaseHealth(ok=database, kind=services.db.dialect.name),
         storage=StorageHealth(ok=storage, free_bytes=free_bytes),
-        processing=Counts(**_counts(site)) if database else None,
+        processing=Counts(**_counts(services)) if database else None,
     )
 
 
 @router.get("/metrics", response_class=PlainTextResponse, dependencies=[auth.MayReadHealth])
-def metrics(site: Here) -> Response:
+def metrics(services: Here) -> Response:
     """For Prometheus."""
     registry = CollectorRegistry()
-    registry.register(_Collector(site))
+    registry.register(_Collector(services))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class _Collector:
     """Reads the database when it is asked, so that every replica says the same."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, services: Services) -> None:
+        self._site = services
 
     def describe(self) -> list[Metric]:
         return []
@@ -183,13 +183,13 @@ class _Collector:
         yield from (depth, ended, wait, run, oldest, workers, streams)
 
 
-def _counts(site: Site) -> dict[str, Any]:
-    offline_ms = int(site.settings.offline_threshold * 1000)
+def _counts(services: Services) -> dict[str, Any]:
+    offline_ms = int(services.settings.offline_threshold * 1000)
     jobs = dict.fromkeys((*LIVE_STATES, "completed", "failed", "canceled"), 0)
-    workers = dict.fromkeys((str(status) for status in Status), 0)
-    for row in site.totals.get(site.db):
+    workers = dict.fromkeys((str(status) for status in WorkerStatus), 0)
+    for row in services.totals.get(services.db):
         jobs[row["state"]] += row["count"]
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         now = read_store.now(tx)
         for each in fleet.all_workers(tx):
             workers[each.status(now, offline_ms)] += 1

@@ -11,20 +11,21 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 
-from rushes import clock, errors, insight
+from rushes import clock, errors, queue_report
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
 from rushes.jobs import log_store, read_store
 from rushes.jobs import store as job_store
 from rushes.jobs.job import LIVE, TERMINAL, State
-from rushes.jobs.read_store import Filter
+from rushes.jobs.read_store import JobFilter
 from rushes.limits import Hold, What, refuse_beyond
-from rushes.media import orders
-from rushes.web import auth, holding, idempotency, models, views
-from rushes.web.holding import HeldStream, RoomForJobs
+from rushes.media import requests
+from rushes.web import auth, models, views
+from rushes.web.http import idempotency, open_streams
+from rushes.web.http.open_streams import HeldStream, RoomForJobs
+from rushes.web.http.problems import documented
 from rushes.web.models import Body, Cursor, Limit
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.web.services import Here, Services
 
 router = APIRouter(tags=["queue"], responses=documented(401, 404, 422))
 
@@ -59,7 +60,7 @@ class Wanted(Body):
     )
 
 
-class Action(Body):
+class JobsAction(Body):
     action: Literal["cancel", "retry"]
     filter: Wanted
     dry_run: bool = Field(False, description="Only say how many it would be.")
@@ -91,7 +92,7 @@ class Paused(BaseModel):
 @router.get("/jobs")
 def list_jobs(
     who: auth.User,
-    site: Here,
+    services: Here,
     state: Annotated[State | None, Query()] = None,
     status: Annotated[State | None, Query(description="The same as `state`.")] = None,
     kind: Kind = None,
@@ -112,7 +113,7 @@ def list_jobs(
     limit: Limit = 50,
 ) -> models.Page[models.Job]:
     """Newest first, a page at a time."""
-    wanted = Filter(
+    wanted = JobFilter(
         state=state or status,
         kind=kind,
         user_id=who.sees or user_id,
@@ -122,32 +123,32 @@ def list_jobs(
         not_kinds=_words(not_kind),
         q=q,
     )
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         read = _running_first if order == "running" else _newest_first
         found, next_cursor = read(tx, wanted, cursor, limit)
         return models.Page(items=views.job_page(tx, found), next_cursor=next_cursor)
 
 
 @router.get("/jobs/{job_id}")
-def get(job_id: JobId, who: auth.User, site: Here) -> models.Job:
-    with site.db.read() as tx:
+def get(job_id: JobId, who: auth.User, services: Here) -> models.Job:
+    with services.db.read() as tx:
         return views.job(tx, found(tx, job_id, who.sees))
 
 
 @router.get("/jobs/{job_id}/why")
-def why(job_id: JobId, who: auth.User, site: Here) -> Why:
+def why(job_id: JobId, who: auth.User, services: Here) -> Why:
     """What a waiting job waits for, in plain words."""
-    offline_ms = int(site.settings.offline_threshold * 1000)
-    with site.db.read() as tx:
+    offline_ms = int(services.settings.offline_threshold * 1000)
+    with services.db.read() as tx:
         job = found(tx, job_id, who.sees)
-        told = insight.why(tx, job, site.queue.terms, offline_after_ms=offline_ms)
+        told = queue_report.why(tx, job, services.queue.terms, offline_after_ms=offline_ms)
     return Why(id=job_id, **{name: told[name] for name in told if name != "job_id"})
 
 
 @router.get("/jobs/{job_id}/executions")
-def executions(job_id: JobId, who: auth.User, site: Here) -> models.Page[models.Execution]:
+def executions(job_id: JobId, who: auth.User, services: Here) -> models.Page[models.Execution]:
     """Every attempt, oldest first."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         found(tx, job_id, who.sees)
         rows = read_store.attempts(tx, job_id)
     return models.Page(items=[views.execution(row) for row in rows])
@@ -158,36 +159,36 @@ async def logs(
     request: Request,
     job_id: JobId,
     who: auth.User,
-    site: Here,
+    services: Here,
     follow: Annotated[bool, Query(description="Go on until the job has ended.")] = False,
 ) -> Response:
     """The sanitized log as plain text."""
 
     def check() -> None:
-        with site.db.read() as tx:
+        with services.db.read() as tx:
             found(tx, job_id, who.sees)
 
     await asyncio.to_thread(check)
     kind = "text/plain; charset=utf-8"
     if not follow:
-        return StreamingResponse(_lines(site, job_id), media_type=kind)
-    hold = site.holds.enter(holding.hold(What.LOGS, who))
-    following = Following(request, hold)
+        return StreamingResponse(_lines(services, job_id), media_type=kind)
+    hold = services.holds.enter(open_streams.hold(What.LOGS, who))
+    following = LogFollower(request, hold)
     return HeldStream(
-        _lines(site, job_id, following), lambda: site.holds.leave(hold), media_type=kind
+        _lines(services, job_id, following), lambda: services.holds.leave(hold), media_type=kind
     )
 
 
 @router.post("/jobs/{job_id}/cancel", responses=documented(409))
-def cancel(job_id: JobId, who: auth.User, site: Here) -> models.Job:
+def cancel(job_id: JobId, who: auth.User, services: Here) -> models.Job:
     """Queued: canceled now. Processing: as soon as its worker has stopped."""
 
     def stop(tx: Tx) -> models.Job:
         found(tx, job_id, who.sees)
-        site.queue.cancel(tx, job_id)
+        services.queue.cancel(tx, job_id)
         return views.job(tx, found(tx, job_id, who.sees))
 
-    return site.db.run(stop)
+    return services.db.run(stop)
 
 
 @router.post(
@@ -196,91 +197,91 @@ def cancel(job_id: JobId, who: auth.User, site: Here) -> models.Job:
     responses=documented(409, 429),
     dependencies=[RoomForJobs],
 )
-def retry(job_id: JobId, who: auth.User, site: Here, once: idempotency.Once) -> models.Job:
+def retry(job_id: JobId, who: auth.User, services: Here, once: idempotency.Once) -> models.Job:
     """A new job takes the ended one's place; twice is the same as once."""
 
     def again(tx: Tx) -> models.Job:
         found(tx, job_id, who.sees)
-        return views.job(tx, found(tx, orders.retry(tx, site.queue, job_id), who.sees))
+        return views.job(tx, found(tx, requests.retry(tx, services.queue, job_id), who.sees))
 
-    return once.run(site, who, None, models.Job, again)
+    return once.run(services, who, None, models.Job, again)
 
 
 @router.post("/jobs/actions", responses=documented(409, 429))
-def act(body: Action, who: auth.User, site: Here, once: idempotency.Once) -> ActionDone:
+def act(body: JobsAction, who: auth.User, services: Here, once: idempotency.Once) -> ActionDone:
     """Cancel or retry all jobs that a filter finds, up to 10,000 at a time."""
     # Leaving it out of account would change jobs that nobody meant.
     if who.sees is not None and body.filter.user_id not in (None, who.sees):
         raise errors.BadField("user_id", "only an admin may choose somebody else's jobs")
-    wanted = Filter(**{**body.filter.model_dump(), "user_id": who.sees or body.filter.user_id})
+    wanted = JobFilter(**{**body.filter.model_dump(), "user_id": who.sees or body.filter.user_id})
     states = LIVE if body.action == "cancel" else {State.FAILED, State.CANCELED}
 
     def change(tx: Tx) -> ActionDone:
         ids = read_store.matching(tx, wanted, states, BULK_LIMIT)
-        if body.action == "retry" and site.settings.user_jobs:
-            most = site.settings.user_jobs
+        if body.action == "retry" and services.settings.user_jobs:
+            most = services.settings.user_jobs
             refuse_beyond(
                 read_store.waiting_of(tx, who.user_id, most) + len(ids), most, "jobs waiting"
             )
         if body.dry_run:
             return ActionDone(matched=len(ids), changed=0, dry_run=True, ids=[])
         if body.action == "cancel":
-            changed = list(site.queue.cancel_many(tx, ids))
+            changed = list(services.queue.cancel_many(tx, ids))
         else:
-            changed = [orders.retry(tx, site.queue, each) for each in ids]
+            changed = [requests.retry(tx, services.queue, each) for each in ids]
         return ActionDone(matched=len(ids), changed=len(changed), dry_run=False, ids=changed)
 
-    return once.run(site, who, body, ActionDone, change)
+    return once.run(services, who, body, ActionDone, change)
 
 
 @router.get("/queue/stats")
-def stats(who: auth.User, site: Here) -> models.QueueStats:
+def stats(who: auth.User, services: Here) -> models.QueueStats:
     """Counts per state and kind, waiting and running times, failures by what they failed of."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         rows = read_store.stats(tx, who.sees)
         groups = read_store.failure_groups(tx, who.sees)
         paused = read_store.pauses(tx)
-    return models.QueueStats(**insight.summary(rows, groups, paused))
+    return models.QueueStats(**queue_report.summary(rows, groups, paused))
 
 
 @router.get("/queue/history")
 def history(
     who: auth.User,
-    site: Here,
-    hours: Annotated[int, Query(ge=1, le=insight.LONGEST_HOURS)] = 24,
+    services: Here,
+    hours: Annotated[int, Query(ge=1, le=queue_report.LONGEST_HOURS)] = 24,
     kind: Kind = None,
     not_kind: NotKind = None,
 ) -> models.QueueHistory:
-    """How jobs ended in each span of the last hours, and how long they waited and ran: oldest
+    """How jobs ended in each period of the last hours, and how long they waited and ran: oldest
     first, and also where there was nothing."""
-    wanted = Filter(user_id=who.sees, kind=kind, not_kinds=_words(not_kind))
-    with site.db.read() as tx:
-        return models.QueueHistory(**insight.history(tx, wanted, hours))
+    wanted = JobFilter(user_id=who.sees, kind=kind, not_kinds=_words(not_kind))
+    with services.db.read() as tx:
+        return models.QueueHistory(**queue_report.history(tx, wanted, hours))
 
 
 @router.post("/queue/pause")
-def pause(body: QueueName, who: auth.Admin, site: Here) -> Paused:
+def pause(body: QueueName, who: auth.Admin, services: Here) -> Paused:
     """No job of this kind (`*`: of any) is given out; what runs goes on."""
 
     def stop(tx: Tx) -> Paused:
         read_store.pause(tx, body.kind)
         return Paused(paused=read_store.pauses(tx))
 
-    return site.db.run(stop)
+    return services.db.run(stop)
 
 
 @router.post("/queue/resume")
-def resume(body: QueueName, who: auth.Admin, site: Here) -> Paused:
+def resume(body: QueueName, who: auth.Admin, services: Here) -> Paused:
     def go_on(tx: Tx) -> Paused:
         read_store.resume(tx, body.kind)
-        tx.wake_after_commit(site.bell.ring)
+        tx.wake_after_commit(services.bell.ring)
         return Paused(paused=read_store.pauses(tx))
 
-    return site.db.run(go_on)
+    return services.db.run(go_on)
 
 
 def _newest_first(
-    tx: Tx, wanted: Filter, cursor: str | None, limit: int, running: bool | None = None
+    tx: Tx, wanted: JobFilter, cursor: str | None, limit: int, running: bool | None = None
 ) -> tuple[list[jobs.Job], str | None]:
     found = read_store.list_jobs(tx, wanted, before=cursor, limit=limit + 1, running=running)
     return found[:limit], found[limit - 1].id if len(found) > limit else None
@@ -292,7 +293,7 @@ JOB = "job_"
 
 
 def _running_first(
-    tx: Tx, wanted: Filter, cursor: str | None, limit: int
+    tx: Tx, wanted: JobFilter, cursor: str | None, limit: int
 ) -> tuple[list[jobs.Job], str | None]:
     """A cursor without a mark is of the others, which come behind."""
     found: list[jobs.Job] = []
@@ -318,7 +319,7 @@ def found(tx: Tx, job_id: str, user_id: str | None) -> jobs.Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class LogFollower:
     """Somebody who reads on while a job runs."""
 
     request: Request
@@ -328,25 +329,27 @@ class Following:
         return self.hold.is_cut or await self.request.is_disconnected()
 
 
-async def _lines(site: Site, job_id: str, following: Following | None = None) -> AsyncIterator[str]:
+async def _lines(
+    services: Services, job_id: str, following: LogFollower | None = None
+) -> AsyncIterator[str]:
     """Page by page; for somebody who follows, until the job has ended or the reader has left."""
     after = 0
     while True:
-        page, ended = await asyncio.to_thread(_log_page, site, job_id, after)
+        page, ended = await asyncio.to_thread(_log_page, services, job_id, after)
         for number, text in page:
             after = number
             yield text
         if len(page) >= LOG_PAGE:
             continue
-        if following is None or ended or site.stopping.is_set():
+        if following is None or ended or services.stopping.is_set():
             return
         if await following.has_left():
             return
         await asyncio.sleep(FOLLOW_SECONDS)
 
 
-def _log_page(site: Site, job_id: str, after: int) -> tuple[list[tuple[int, str]], bool]:
-    with site.db.read() as tx:
+def _log_page(services: Services, job_id: str, after: int) -> tuple[list[tuple[int, str]], bool]:
+    with services.db.read() as tx:
         # Before the lines: what is written between the two is still read.
         job = job_store.get(tx, job_id)
         lines = log_store.read(tx, job_id, after=after, limit=LOG_PAGE)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
+from fastapi import Body as InBody
 from pydantic import Field
 
 from rushes import errors
@@ -13,17 +14,18 @@ from rushes.accounts import security_log
 from rushes.accounts.account import Principal
 from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
-from rushes.media import library, list_store, media, orders, trash
+from rushes.media import library, list_store, media, requests, trash
 from rushes.media import store as media_store
 from rushes.media.edit import Corner, Overlay, Point, Sound
-from rushes.media.list_store import Wanted
+from rushes.media.list_store import MediaFilter
 from rushes.media.media import Media, Sort, Status, TranscriptStatus
-from rushes.web import auth, idempotency, models, places, views
+from rushes.web import auth, models, views
 from rushes.web.api import jobs as job_api
-from rushes.web.holding import RoomForJobs
+from rushes.web.http import cursors, idempotency
+from rushes.web.http.open_streams import RoomForJobs
+from rushes.web.http.problems import documented
 from rushes.web.models import Body, Limit
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.web.services import Here, Services
 
 router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 404, 422))
 
@@ -92,7 +94,7 @@ class Shared(Body):
 @router.get("")
 def list_media(
     who: auth.User,
-    site: Here,
+    services: Here,
     status: Annotated[Status | None, Query(description="Only media with this status.")] = None,
     transcript: Annotated[
         TranscriptStatus | None, Query(description="Only media with this transcript_status.")
@@ -109,7 +111,7 @@ def list_media(
         ),
     ] = None,
     everyone: Everyone = False,
-    cursor: places.Cursor = None,
+    cursor: cursors.Cursor = None,
     limit: Limit = 50,
 ) -> models.Page[models.Media]:
     """A page at a time. `trashed` are your own that can still be restored."""
@@ -118,41 +120,41 @@ def list_media(
         raise errors.BadField("sort", "only what is trashed can be in the order of deleting")
     sort = sort or (Sort.DELETED if is_trash else Sort.NEWEST)
     owner = who.user_id if is_trash and not everyone else who.sees
-    wanted = Wanted(user_id=owner, status=status, transcript=transcript, kind=kind, q=q)
-    after = places.decode(cursor, sort) if cursor else None
-    with site.db.read() as tx:
+    wanted = MediaFilter(user_id=owner, status=status, transcript=transcript, kind=kind, q=q)
+    after = cursors.decode(cursor, sort) if cursor else None
+    with services.db.read() as tx:
         found = list_store.list_media(tx, wanted, sort=sort, after=after, limit=limit + 1)
-        page = views.media_page(site, tx, found[:limit])
+        page = views.media_page(services, tx, found[:limit])
     more = len(found) > limit
     return models.Page(
-        items=page, next_cursor=places.encode(found[limit - 1], sort) if more else None
+        items=page, next_cursor=cursors.encode(found[limit - 1], sort) if more else None
     )
 
 
 @router.get("/{media_id}")
-def get(media_id: MediaId, who: auth.User, site: Here) -> models.Media:
-    with site.db.read() as tx:
-        return views.media_with_twins(site, tx, library.found(tx, media_id, who.sees))
+def get(media_id: MediaId, who: auth.User, services: Here) -> models.Media:
+    with services.db.read() as tx:
+        return views.media_with_twins(services, tx, library.found(tx, media_id, who.sees))
 
 
 @router.patch("/{media_id}")
-def change(media_id: MediaId, body: Change, who: auth.User, site: Here) -> models.Media:
+def change(media_id: MediaId, body: Change, who: auth.User, services: Here) -> models.Media:
     """Rename it. Its place in any queue stays the same."""
     title = media.check_title(body.title)
 
     def rename(tx: Tx) -> models.Media:
         item = library.found(tx, media_id, who.sees)
         library.rename(tx, item, title)
-        return views.media(site, tx, library.found(tx, media_id, who.sees))
+        return views.media(services, tx, library.found(tx, media_id, who.sees))
 
-    return site.db.run(rename)
+    return services.db.run(rename)
 
 
 @router.delete("/{media_id}", status_code=204, responses=documented(409))
 def delete(
     media_id: MediaId,
     who: auth.User,
-    site: Here,
+    services: Here,
     permanently: Annotated[
         bool, Query(description="For good; only what is in the trash already.")
     ] = False,
@@ -164,20 +166,20 @@ def delete(
         if permanently:
             trash.purge(tx, media_id, who.sees)
         else:
-            put_in_trash(tx, site, [library.found(tx, media_id, who.sees).id])
+            put_in_trash(tx, services, [library.found(tx, media_id, who.sees).id])
 
-    site.db.run(remove)
+    services.db.run(remove)
 
 
-def put_in_trash(tx: Tx, site: Site, ids: Sequence[str]) -> list[str]:
-    """Answers those that were not in it before; their share links end."""
+def put_in_trash(tx: Tx, services: Services, ids: Sequence[str]) -> list[str]:
+    """Returns those that were not in it before; their share links end."""
     for media_id in trash.shared(tx, ids):
         security_log.record(tx, Action.SHARE_REMOVED, media_id, by_deleting=True)
-    return trash.put(tx, site.queue, ids)
+    return trash.put(tx, services.queue, ids)
 
 
 @router.post("/{media_id}/share")
-def share(media_id: MediaId, who: auth.User, site: Here) -> Shared:
+def share(media_id: MediaId, who: auth.User, services: Here) -> Shared:
     """A link that shows this item to whoever has it; the same one while it is shared."""
 
     def start(tx: Tx) -> Shared:
@@ -186,13 +188,13 @@ def share(media_id: MediaId, who: auth.User, site: Here) -> Shared:
             library.share(tx, item)
             security_log.record(tx, Action.SHARE_MADE, item.id)
         item = library.found(tx, media_id, who.sees)
-        return Shared(share_url=views.share_url(site, item))
+        return Shared(share_url=views.share_url(services, item))
 
-    return site.db.run(start)
+    return services.db.run(start)
 
 
 @router.delete("/{media_id}/share", status_code=204)
-def unshare(media_id: MediaId, who: auth.User, site: Here) -> None:
+def unshare(media_id: MediaId, who: auth.User, services: Here) -> None:
     """The link stops working at once."""
 
     def end(tx: Tx) -> None:
@@ -201,41 +203,45 @@ def unshare(media_id: MediaId, who: auth.User, site: Here) -> None:
             library.unshare(tx, item)
             security_log.record(tx, Action.SHARE_REMOVED, item.id)
 
-    site.db.run(end)
+    services.db.run(end)
 
 
 @router.post("/{media_id}/retranscode", status_code=202, responses=BUSY, dependencies=[RoomForJobs])
 def retranscode(
-    media_id: MediaId, body: Retranscode, who: auth.User, site: Here, once: idempotency.Once
+    media_id: MediaId,
+    body: Annotated[Retranscode, InBody(default_factory=Retranscode)],
+    who: auth.User,
+    services: Here,
+    once: idempotency.Once,
 ) -> models.Job:
     """Make a new version; the old one plays until it is there."""
     return start(
         media_id,
         body,
         who,
-        site,
+        services,
         once,
-        lambda tx, item: orders.retranscode(tx, site.queue, item, **body.model_dump()),
+        lambda tx, item: requests.retranscode(tx, services.queue, item, **body.model_dump()),
     )
 
 
 @router.post("/{media_id}/trim", status_code=202, responses=BUSY, dependencies=[RoomForJobs])
 def trim(
-    media_id: MediaId, body: Trim, who: auth.User, site: Here, once: idempotency.Once
+    media_id: MediaId, body: Trim, who: auth.User, services: Here, once: idempotency.Once
 ) -> models.Job:
     """Make a new version of a part of what is seen now, in seconds of that; then transcribe it."""
 
     def cut(tx: Tx, item: Media) -> str:
         if body.reset:
-            return orders.undo_edits(tx, site.queue, item)
-        return orders.trim(tx, site.queue, item, body.start, body.end)
+            return requests.undo_edits(tx, services.queue, item)
+        return requests.trim(tx, services.queue, item, body.start, body.end)
 
-    return start(media_id, body, who, site, once, cut)
+    return start(media_id, body, who, services, once, cut)
 
 
 @router.post("/{media_id}/composite", status_code=202, responses=BUSY, dependencies=[RoomForJobs])
 def composite(
-    media_id: MediaId, body: Composite, who: auth.User, site: Here, once: idempotency.Once
+    media_id: MediaId, body: Composite, who: auth.User, services: Here, once: idempotency.Once
 ) -> models.Job:
     """Make a new version with another video of yours laid over it, such as a webcam's."""
     position = body.position
@@ -248,40 +254,44 @@ def composite(
 
     def lay_over(tx: Tx, item: Media) -> str:
         other = media_store.get(tx, body.overlay_media_id, who.sees)
-        return orders.composite(tx, site.queue, item, overlay, other)
+        return requests.composite(tx, services.queue, item, overlay, other)
 
-    return start(media_id, body, who, site, once, lay_over)
+    return start(media_id, body, who, services, once, lay_over)
 
 
 @router.post(
     "/{media_id}/retranscribe", status_code=202, responses=BUSY, dependencies=[RoomForJobs]
 )
 def retranscribe(
-    media_id: MediaId, body: Retranscribe, who: auth.User, site: Here, once: idempotency.Once
+    media_id: MediaId,
+    body: Annotated[Retranscribe, InBody(default_factory=Retranscribe)],
+    who: auth.User,
+    services: Here,
+    once: idempotency.Once,
 ) -> models.Job:
-    """Transcribe again, without any wish as the last time; one that is running is canceled."""
-    return start(media_id, body, who, site, once, transcription(site, body, anew=True))
+    """Transcribe again, without any options as the last time; one that is running is canceled."""
+    return start(media_id, body, who, services, once, transcription(services, body, anew=True))
 
 
 def transcription(
-    site: Site, body: Retranscribe, *, anew: bool = False
+    services: Services, body: Retranscribe, *, anew: bool = False
 ) -> Callable[[Tx, Media], str]:
-    wishes = body.model_dump(exclude={"media_id"})
-    return lambda tx, item: orders.transcribe(tx, site.queue, item, wishes, anew=anew)
+    options = body.model_dump(exclude={"media_id"})
+    return lambda tx, item: requests.transcribe(tx, services.queue, item, options, anew=anew)
 
 
 def start(
     media_id: str,
     body: Body,
     who: Principal,
-    site: Site,
+    services: Services,
     once: idempotency.Repeat,
-    order: Callable[[Tx, Media], str],
+    make_job: Callable[[Tx, Media], str],
 ) -> models.Job:
-    """One enqueue; the same that is waiting or running already is answered instead."""
+    """One enqueue; the same that is waiting or running already is returned instead."""
 
     def enqueue(tx: Tx) -> models.Job:
-        job_id = order(tx, library.found(tx, media_id, who.sees))
+        job_id = make_job(tx, library.found(tx, media_id, who.sees))
         return views.job(tx, job_api.found(tx, job_id, who.sees))
 
-    return once.run(site, who, body, models.Job, enqueue)
+    return once.run(services, who, body, models.Job, enqueue)

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Path
 from rushes import errors
 from rushes.engines import catalog
 from rushes.engines.downloads import Downloads
-from rushes.engines.engine import Capabilities, Model, ModelUnavailable
+from rushes.engines.engine import Capabilities, EngineModel, ModelUnavailable
 from rushes.web import auth, models
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.web.http.problems import documented
+from rushes.web.services import Here, Services
 
 router = APIRouter(prefix="/models", tags=["transcriptions"], responses=documented(401, 503))
 
@@ -21,28 +21,28 @@ Name = Annotated[str, Path(max_length=100, description="Such as whisper-base.")]
 
 
 @router.get("/transcription")
-def transcription(who: auth.User, site: Here) -> models.Page[models.SpeechModel]:
+def transcription(who: auth.User, services: Here) -> models.Page[models.SpeechModel]:
     """Those that `model` of a transcription may name; what is not installed is fetched when it is
     first needed."""
-    can = capabilities(site)
+    can = capabilities(services)
     known = [each for each in can.models if each.purpose == "transcription"]
-    return models.Page(items=[_view(site, can, each) for each in known])
+    return models.Page(items=[_view(services, can, each) for each in known])
 
 
 @router.post("/transcription/{name}/pull", status_code=202, responses=documented(404, 409, 422))
-def pull(name: Name, who: auth.Admin, site: Here) -> models.SpeechModel:
+def pull(name: Name, who: auth.Admin, services: Here) -> models.SpeechModel:
     """Fetch a model in the background, so that no job has to wait for it; twice is once. `download`
     tells how far it is."""
-    downloads, entry = _downloads(site), _entry(name)
+    downloads, entry = _downloads(services), _entry(name)
     downloads.start(entry)
-    can = capabilities(site)
-    return _view(site, can, next(each for each in can.models if each.name == entry.name))
+    can = capabilities(services)
+    return _view(services, can, next(each for each in can.models if each.name == entry.name))
 
 
 @router.delete("/transcription/{name}", status_code=204, responses=documented(404, 409, 422))
-def remove(name: Name, who: auth.Admin, site: Here) -> None:
+def remove(name: Name, who: auth.Admin, services: Here) -> None:
     """Remove a model, and what was fetched of it. A job that needs it fetches it again."""
-    downloads, entry = _downloads(site), _entry(name)
+    downloads, entry = _downloads(services), _entry(name)
     try:
         there = downloads.remove(entry)
     except errors.JobOutcome as error:
@@ -51,15 +51,17 @@ def remove(name: Name, who: auth.Admin, site: Here) -> None:
         raise errors.NotFound(f"{entry.name} is not here")
 
 
-def capabilities(site: Site) -> Capabilities:
+def capabilities(services: Services) -> Capabilities:
     try:
-        return site.engines.get().capabilities()
+        return services.engines.get().capabilities()
     except errors.JobOutcome as error:
         raise errors.Unavailable(error.message) from error
 
 
-def _view(site: Site, can: Capabilities, model: Model) -> models.SpeechModel:
-    download = site.downloads.of(model.name) if site.downloads and not model.installed else None
+def _view(services: Services, can: Capabilities, model: EngineModel) -> models.SpeechModel:
+    download = (
+        services.downloads.of(model.name) if services.downloads and not model.installed else None
+    )
     return models.SpeechModel(
         id=model.name,
         name=model.name,
@@ -77,16 +79,16 @@ def _view(site: Site, can: Capabilities, model: Model) -> models.SpeechModel:
     )
 
 
-def _downloads(site: Site) -> Downloads:
-    if site.downloads is None:
+def _downloads(services: Services) -> Downloads:
+    if services.downloads is None:
         raise errors.WrongState(
-            f"the speech engine {site.settings.engine} keeps its models elsewhere: fetch and"
+            f"the speech engine {services.settings.engine} keeps its models elsewhere: fetch and"
             " remove them there"
         )
-    return site.downloads
+    return services.downloads
 
 
-def _entry(name: str) -> catalog.Entry:
+def _entry(name: str) -> catalog.CatalogModel:
     try:
         entry = catalog.find(name)
     except ModelUnavailable as error:

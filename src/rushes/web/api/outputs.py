@@ -12,16 +12,20 @@ from rushes import errors, kinds
 from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.jobs.job import NewJob
-from rushes.media import library, media, orders, output_store
-from rushes.web import auth, idempotency, models, playback, ranges, views
+from rushes.media import library, media, output_store, requests
+from rushes.media import store as media_store
+from rushes.web import auth, models, views
 from rushes.web.api import jobs as job_api
+from rushes.web.api import playback
 from rushes.web.api.media import BUSY, MediaId, start
-from rushes.web.holding import RoomForJobs
+from rushes.web.http import idempotency, ranges
+from rushes.web.http.open_streams import RoomForJobs
+from rushes.web.http.problems import documented
 from rushes.web.models import Body
-from rushes.web.problems import documented
-from rushes.web.site import Here
+from rushes.web.services import Here, Services
 
 router = APIRouter(responses=documented(401, 404, 422))
+shared = APIRouter(prefix="/s/{token}", tags=["playback"], responses=documented(404, 416, 422))
 
 ELSEWHERE = {
     kinds.TRANSCODE.name: "POST /media/{id}/retranscode",
@@ -39,9 +43,11 @@ class Kind(BaseModel):
     label: str = Field(description="For people.")
     output: str | None = Field(description="The slot of a media that its files are published in.")
     follows: list[str] = Field(description="It runs by itself after jobs of these kinds.")
+    shared: bool = Field(description="Its files are shown to whoever has a share link, too.")
     needs: list[str]
     housekeeping: bool = Field(description="Nobody waits for it.")
     events: str = Field(description="How the types of its jobs' events begin.")
+    parts: list[str] = Field(description="The kinds that its jobs may be divided into.")
     can_start: bool = Field(description="By POST /media/{id}/jobs.")
 
 
@@ -68,6 +74,17 @@ class Outputs(BaseModel):
     next_cursor: None = None
 
 
+class SharedOutput(BaseModel):
+    slot: str
+    label: str = Field(description="Of the kind, for people.")
+    files: list[models.OutputFile] = Field(description="The first hundred, by name.")
+
+
+class SharedOutputs(BaseModel):
+    items: list[SharedOutput]
+    next_cursor: None = None
+
+
 @router.get("/kinds", tags=["queue"])
 def list_kinds(who: auth.User) -> Kinds:
     """What jobs there are here: Rushes' own, and those that handlers have added."""
@@ -80,15 +97,17 @@ def _kind(each: kinds.Kind) -> Kind:
         label=each.label or each.name,
         output=kinds.output_of(each.name) if not each.housekeeping else None,
         follows=list(each.follows),
+        shared=each.shared,
         needs=list(each.needs),
         housekeeping=each.housekeeping,
         events=each.events or each.name,
+        parts=list(each.parts),
         can_start=each.by_people,
     )
 
 
 @router.post("/jobs", tags=["queue"], status_code=202, responses=BUSY, dependencies=[RoomForJobs])
-def add_job(body: NewOwnJob, who: auth.User, site: Here, once: idempotency.Once) -> models.Job:
+def add_job(body: NewOwnJob, who: auth.User, services: Here, once: idempotency.Once) -> models.Job:
     """A job of one's own kind, on a media or on none."""
 
     def enqueue(tx: Tx) -> models.Job:
@@ -106,9 +125,9 @@ def add_job(body: NewOwnJob, who: auth.User, site: Here, once: idempotency.Once)
             # Of this user: others may have had the same idea.
             dedupe_key=f"{body.kind}:{owner}:{key}" if key else None,
         )
-        return views.job(tx, job_api.found(tx, site.queue.enqueue(tx, new).id, who.sees))
+        return views.job(tx, job_api.found(tx, services.queue.enqueue(tx, new).id, who.sees))
 
-    return once.run(site, who, body, models.Job, enqueue)
+    return once.run(services, who, body, models.Job, enqueue)
 
 
 @router.post(
@@ -119,15 +138,15 @@ def add_job(body: NewOwnJob, who: auth.User, site: Here, once: idempotency.Once)
     dependencies=[RoomForJobs],
 )
 def run(
-    media_id: MediaId, body: NewMediaJob, who: auth.User, site: Here, once: idempotency.Once
+    media_id: MediaId, body: NewMediaJob, who: auth.User, services: Here, once: idempotency.Once
 ) -> models.Job:
     """Run a job of one's own kind on it. The same one, if it is under way, is answered instead."""
 
-    def order(tx: Tx, item: media.Media) -> str:
+    def make_job(tx: Tx, item: media.Media) -> str:
         _check(tx, body)
-        return orders.run(tx, site.queue, item, body.kind, body.args)
+        return requests.run(tx, services.queue, item, body.kind, body.args)
 
-    return start(media_id, body, who, site, once, order)
+    return start(media_id, body, who, services, once, make_job)
 
 
 def _check(tx: Tx, body: NewMediaJob) -> None:
@@ -146,9 +165,9 @@ def _check(tx: Tx, body: NewMediaJob) -> None:
 
 
 @router.get("/media/{media_id}/outputs", tags=["media"])
-def outputs(media_id: MediaId, who: auth.User, site: Here) -> Outputs:
+def outputs(media_id: MediaId, who: auth.User, services: Here) -> Outputs:
     """What jobs of one's own kinds have made of it, are making, or could not make."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
         return Outputs(items=views.outputs(tx, [item]).get(item.id, []))
 
@@ -161,17 +180,66 @@ def outputs(media_id: MediaId, who: auth.User, site: Here) -> Outputs:
 )
 @router.head("/media/{media_id}/outputs/{slot}/{name:path}", include_in_schema=False)
 def output_file(
-    request: Request, media_id: MediaId, slot: Slot, name: Name, who: auth.User, site: Here
+    request: Request, media_id: MediaId, slot: Slot, name: Name, who: auth.User, services: Here
 ) -> Response:
     """A file of what is published in this slot, with ranges."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
         row = output_store.file(tx, item.id, slot, name)
+    return _send(request, services, row)
+
+
+@shared.get("/outputs", dependencies=[auth.Public])
+def shared_outputs(token: playback.Token, services: Here) -> SharedOutputs:
+    """Of kinds that show what they make to whoever has the link."""
+    with services.db.read() as tx:
+        item = _by_token(tx, token)
+        found = [] if item.edit.cuts else views.outputs(tx, [item]).get(item.id, [])
+    return SharedOutputs(
+        items=[
+            SharedOutput(slot=each.slot, label=each.label, files=_under(token, each))
+            for each in found
+            if each.files and kinds.get(each.kind).shared
+        ]
+    )
+
+
+def _under(token: str, output: models.Output) -> list[models.OutputFile]:
+    there = f"/s/{token}/outputs/{output.slot}"
+    return [each.model_copy(update={"url": f"{there}/{each.name}"}) for each in output.files]
+
+
+@shared.get(
+    "/outputs/{slot}/{name:path}",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+    dependencies=[auth.Public],
+)
+@shared.head("/outputs/{slot}/{name:path}", include_in_schema=False, dependencies=[auth.Public])
+def shared_output_file(
+    request: Request, token: playback.Token, slot: Slot, name: Name, services: Here
+) -> Response:
+    """Of a kind that shows what it makes; nothing while the recording is cut: handlers read the
+    whole source, so what they make may tell of what was cut off."""
+    with services.db.read() as tx:
+        item = _by_token(tx, token)
+        row = None if item.edit.cuts else output_store.file(tx, item.id, slot, name)
+    return _send(request, services, row if row and kinds.get(row["kind"]).shared else None)
+
+
+def _by_token(tx: Tx, token: str) -> media.Media:
+    item = media_store.by_share_token(tx, token)
+    if item is None:
+        raise errors.NotFound("this link does not work any more")
+    return item
+
+
+def _send(request: Request, services: Services, row: dict[str, Any] | None) -> Response:
     if row is None:
         raise errors.NotFound("no such file")
     return ranges.from_storage(
         request,
-        site.storage,
+        services.storage,
         row["key"],
         row["size_bytes"],
         content_type=row["content_type"],

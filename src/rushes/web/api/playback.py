@@ -20,14 +20,18 @@ from fastapi.responses import RedirectResponse, Response
 
 from rushes import errors
 from rushes.db.database import Database, Tx
-from rushes.media import growing, library, media, playback_store
+from rushes.media import library, media
 from rushes.media import store as media_store
 from rushes.media.media import Media
-from rushes.media.storage import Storage
+from rushes.playback import growing
+from rushes.playback import store as playback_store
+from rushes.storage.storage import Storage
 from rushes.tools import playlist
-from rushes.web import auth, captioned, models, ranges, views
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.web import auth, models, views
+from rushes.web.api import captioned
+from rushes.web.http import ranges
+from rushes.web.http.problems import documented
+from rushes.web.services import Here, Services
 
 router = APIRouter(tags=["playback"], responses=documented(401, 404, 416, 422))
 shared = APIRouter(prefix="/s/{token}", tags=["playback"], responses=documented(404, 416, 422))
@@ -70,23 +74,25 @@ def _files(
 
 
 @_files(router, "/media/{media_id}/stream/{name:path}", *media.CONTENT_TYPES.values())
-def stream(request: Request, media_id: MediaId, name: Name, who: auth.User, site: Here) -> Response:
+def stream(
+    request: Request, media_id: MediaId, name: Name, who: auth.User, services: Here
+) -> Response:
     """A file of the current version, with ranges; before there is one, of the one being made."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
-    return _send(request, site, item, name)
+    return _send(request, services, item, name)
 
 
 @_files(router, "/media/{media_id}/source", "application/octet-stream")
-def source(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
+def source(request: Request, media_id: MediaId, who: auth.User, services: Here) -> Response:
     """The file as it was uploaded."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
     if item.source_key is None:
         raise errors.NotFound("this media has no source")
     return ranges.from_storage(
         request,
-        site.storage,
+        services.storage,
         item.source_key,
         item.size_bytes,
         etag=item.sha256,
@@ -98,14 +104,14 @@ def _add_aside(name: str) -> None:
     type = media.check_artifact_name(name)
 
     @_files(router, f"/media/{{media_id}}/{name}", type)
-    def aside(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
-        with site.db.read() as tx:
+    def aside(request: Request, media_id: MediaId, who: auth.User, services: Here) -> Response:
+        with services.db.read() as tx:
             item = library.found(tx, media_id, who.sees, or_trashed=name in views.SHOWN_IN_TRASH)
-        return _send(request, site, item, name, beside="stream/")
+        return _send(request, services, item, name, beside="stream/")
 
     @_files(shared, f"/{name}", type, dependencies=[auth.Public])
-    def shared_aside(request: Request, token: Token, site: Here) -> Response:
-        return _send(request, site, _by_token(site, token), name, beside="stream/")
+    def shared_aside(request: Request, token: Token, services: Here) -> Response:
+        return _send(request, services, _by_token(services, token), name, beside="stream/")
 
 
 for each in ASIDE:
@@ -113,41 +119,41 @@ for each in ASIDE:
 
 
 @_files(router, f"/media/{{media_id}}/{captioned.VTT}", media.CONTENT_TYPES["vtt"])
-def captions(request: Request, media_id: MediaId, who: auth.User, site: Here) -> Response:
+def captions(request: Request, media_id: MediaId, who: auth.User, services: Here) -> Response:
     """What is said, from the transcript as it is now."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
-    return _captions(request, site, item)
+    return _captions(request, services, item)
 
 
 @_files(shared, f"/{captioned.VTT}", media.CONTENT_TYPES["vtt"], dependencies=[auth.Public])
-def shared_captions(request: Request, token: Token, site: Here) -> Response:
-    return _captions(request, site, _by_token(site, token))
+def shared_captions(request: Request, token: Token, services: Here) -> Response:
+    return _captions(request, services, _by_token(services, token))
 
 
-def _captions(request: Request, site: Site, item: Media) -> Response:
-    found = _Found(captioned.written(site.db, item), is_final=False, suffix="vtt")
-    return _answer(request, site, found, FRESH)
+def _captions(request: Request, services: Services, item: Media) -> Response:
+    found = _Found(captioned.written(services.db, item), is_final=False, suffix="vtt")
+    return _answer(request, services, found, FRESH)
 
 
 @_files(shared, "/stream/{name:path}", *media.CONTENT_TYPES.values(), dependencies=[auth.Public])
-def shared_stream(request: Request, token: Token, name: Name, site: Here) -> Response:
+def shared_stream(request: Request, token: Token, name: Name, services: Here) -> Response:
     """The same without signing in, by a share link; nothing that was cut out meanwhile."""
-    item = _by_token(site, token)
+    item = _by_token(services, token)
     match = VERSIONED.fullmatch(name)
     if match and item.current_version_id not in (None, match[1]):
         # Whoever is watching goes on with what was only encoded anew.
-        with site.db.read() as tx:
+        with services.db.read() as tx:
             if playback_store.edit_of(tx, match[1]) != item.edit:
                 raise errors.NotFound("this version was replaced")
-    return _send(request, site, item, name)
+    return _send(request, services, item, name)
 
 
 @shared.get("/media", dependencies=[auth.Public])
-def shared_media(token: Token, site: Here) -> models.SharedMedia:
+def shared_media(token: Token, services: Here) -> models.SharedMedia:
     """What a share page shows: this item, and nothing else of its owner's."""
-    item = _by_token(site, token)
-    with site.db.read() as tx:
+    item = _by_token(services, token)
+    with services.db.read() as tx:
         found = views.watchable(tx, [item])[item.id]
     return models.SharedMedia(
         title=item.title,
@@ -158,8 +164,8 @@ def shared_media(token: Token, site: Here) -> models.SharedMedia:
     )
 
 
-def _by_token(site: Site, token: str) -> Media:
-    with site.db.read() as tx:
+def _by_token(services: Services, token: str) -> Media:
+    with services.db.read() as tx:
         item = media_store.by_share_token(tx, token)
     if item is None:
         raise errors.NotFound("this link does not work any more")
@@ -175,57 +181,61 @@ class _Found:
     suffix: str = "m3u8"
 
 
-def _send(request: Request, site: Site, item: Media, name: str, *, beside: str = "") -> Response:
+def _send(
+    request: Request, services: Services, item: Media, name: str, *, beside: str = ""
+) -> Response:
     """`beside`: where the versions' addresses begin, seen from this one."""
     if match := VERSIONED.fullmatch(name):
-        found = _find(site, item, match[1], match[2])
-        return _answer(request, site, found, FOREVER if found.is_final else FRESH)
-    version_id = item.current_version_id or _building(site, item)
-    found = _find(site, item, version_id, name)
+        found = _find(services, item, match[1], match[2])
+        return _answer(request, services, found, FOREVER if found.is_final else FRESH)
+    version_id = item.current_version_id or _building(services, item)
+    found = _find(services, item, version_id, name)
     if name.endswith(NAMES_OTHERS):
         # Relative, because the same address may be seen under another prefix.
         there = f"{'../' * name.count('/')}{beside}{version_id}/{name}"
         return RedirectResponse(there, 307, headers={"Cache-Control": FRESH})
-    return _answer(request, site, found, FRESH)
+    return _answer(request, services, found, FRESH)
 
 
-def _building(site: Site, item: Media) -> str:
-    with site.db.read() as tx:
+def _building(services: Services, item: Media) -> str:
+    with services.db.read() as tx:
         found = playback_store.building(tx, [item.id])
     if item.id not in found:
         raise errors.NotFound(NOTHING_YET)
     return found[item.id].version_id
 
 
-def _find(site: Site, item: Media, version_id: str, name: str) -> _Found:
+def _find(services: Services, item: Media, version_id: str, name: str) -> _Found:
     if name in CAPTIONS:
-        return _find_captions(site, item, version_id, name)
-    found = _find_file(site, item, version_id, name)
-    return _captioned(site, item, version_id, found, name) if name in WITH_CAPTIONS else found
+        return _find_captions(services, item, version_id, name)
+    found = _find_file(services, item, version_id, name)
+    return _captioned(services, item, version_id, found, name) if name in WITH_CAPTIONS else found
 
 
-def _find_captions(site: Site, item: Media, version_id: str, name: str) -> _Found:
-    if not _is_shown(site, item, version_id):
+def _find_captions(services: Services, item: Media, version_id: str, name: str) -> _Found:
+    if not _is_shown(services, item, version_id):
         raise errors.NotFound("no such file")
     if name == captioned.LIST:
-        return _Found(captioned.listed(site.db, item), is_final=False)
-    return _Found(captioned.written(site.db, item, hls=True), is_final=False, suffix="vtt")
+        return _Found(captioned.listed(services.db, item), is_final=False)
+    return _Found(captioned.written(services.db, item, hls=True), is_final=False, suffix="vtt")
 
 
-def _is_shown(site: Site, item: Media, version_id: str) -> bool:
+def _is_shown(services: Services, item: Media, version_id: str) -> bool:
     """What is said belongs to what is shown now; another version may have been cut elsewhere."""
-    return version_id == (item.current_version_id or _building(site, item))
+    return version_id == (item.current_version_id or _building(services, item))
 
 
-def _captioned(site: Site, item: Media, version_id: str, found: _Found, name: str) -> _Found:
+def _captioned(
+    services: Services, item: Media, version_id: str, found: _Found, name: str
+) -> _Found:
     """There may be captions the next time, if there are none now."""
     content = found.content
     is_odd = isinstance(content, dict) and content["size_bytes"] > MASTER_LIMIT_BYTES
     if is_odd or item.current_version_id not in (None, version_id):
         return found
-    language = captioned.language(site.db, item)
+    language = captioned.language(services.db, item)
     if language is not None:
-        text = content if isinstance(content, str) else _text(site.storage, content["key"])
+        text = content if isinstance(content, str) else _text(services.storage, content["key"])
         if name == playlist.MANIFEST:
             content = playlist.manifest_with_captions(text, captioned.VTT, language)
         else:
@@ -239,22 +249,24 @@ def _text(storage: Storage, key: str) -> str:
     return b"".join(storage.read(key)).decode(errors="replace")
 
 
-def _find_file(site: Site, item: Media, version_id: str, name: str) -> _Found:
+def _find_file(services: Services, item: Media, version_id: str, name: str) -> _Found:
     if item.current_version_id is None:
-        content = _growing(site, item, version_id, name)
+        content = _growing(services, item, version_id, name)
         if content is not None:
             return _Found(content, is_final=False)
     # It may have been published since the media was looked at.
-    row = _published(site.db, item.id, version_id, name)
+    row = _published(services.db, item.id, version_id, name)
     if row["retired_at"] is not None:
         # It may be gone any time, so what is remembered of it does not count.
-        row = _published.__wrapped__(site.db, item.id, version_id, name)
+        row = _published.__wrapped__(services.db, item.id, version_id, name)
     return _Found(row, is_final=True)
 
 
-def _growing(site: Site, item: Media, version_id: str, name: str) -> dict[str, Any] | str | None:
+def _growing(
+    services: Services, item: Media, version_id: str, name: str
+) -> dict[str, Any] | str | None:
     """Of the version that is being made; None for any other, and for a file that is not there."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         building = playback_store.building(tx, [item.id]).get(item.id)
         if building is None or building.version_id != version_id:
             return None
@@ -272,23 +284,23 @@ def _growing(site: Site, item: Media, version_id: str, name: str) -> dict[str, A
 def _playlist(tx: Tx, building: growing.Building, name: str) -> str | None:
     folder, _, file = name.rpartition("/")
     if name == growing.MASTER:
-        pairs = [(building.version_id, each) for each in growing.first_files(building.detail)]
+        pairs = [(building.version_id, each) for each in growing.first_files(building.renditions)]
         files = {each for _, each in playback_store.present(tx, pairs)}
-        return growing.master(building.detail, files)
+        return growing.master(building.renditions, files)
     if file != growing.PLAYLIST:
         return None
     rows = playback_store.in_folder(tx, building.version_id, folder)
     return growing.media_playlist(building, folder, rows)
 
 
-def _answer(request: Request, site: Site, found: _Found, cache: str) -> Response:
+def _answer(request: Request, services: Services, found: _Found, cache: str) -> Response:
     headers = {**SANDBOX, "Cache-Control": cache}
     if isinstance(found.content, str):
         type = media.CONTENT_TYPES[found.suffix]
         return ranges.from_text(request, found.content, {**headers, "Content-Type": type})
     return ranges.from_storage(
         request,
-        site.storage,
+        services.storage,
         found.content["key"],
         found.content["size_bytes"],
         content_type=found.content["content_type"],

@@ -9,10 +9,11 @@ from pydantic import Field
 
 from rushes.db.database import Tx
 from rushes.media import profiles
-from rushes.web import auth, idempotency, models, views
+from rushes.web import auth, models, views
+from rushes.web.http import idempotency
+from rushes.web.http.problems import documented
 from rushes.web.models import Body, Rung
-from rushes.web.problems import documented
-from rushes.web.site import Here
+from rushes.web.services import Here
 
 router = APIRouter(prefix="/profiles", tags=["profiles"], responses=documented(401, 404, 422))
 
@@ -55,36 +56,36 @@ class ProfileRequest(ProfileSettings):
 
 
 @router.get("")
-def list_profiles(who: auth.User, site: Here) -> models.Page[models.Profile]:
+def list_profiles(who: auth.User, services: Here) -> models.Page[models.Profile]:
     """All of them, the default first."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         found = profiles.list_profiles(tx)
     return models.Page(items=[views.profile(each) for each in found])
 
 
 @router.post("", status_code=201, responses=documented(409))
 def create(
-    body: ProfileRequest, who: auth.Admin, site: Here, once: idempotency.Once
+    body: ProfileRequest, who: auth.Admin, services: Here, once: idempotency.Once
 ) -> models.Profile:
     def add(tx: Tx) -> models.Profile:
         return views.profile(profiles.create(tx, body.name, body.settings()))
 
-    return once.run(site, who, body, models.Profile, add)
+    return once.run(services, who, body, models.Profile, add)
 
 
 @router.get("/{name}")
-def get(name: Name, who: auth.User, site: Here) -> models.Profile:
-    with site.db.read() as tx:
+def get(name: Name, who: auth.User, services: Here) -> models.Profile:
+    with services.db.read() as tx:
         return views.profile(profiles.found(tx, name))
 
 
 @router.put("/{name}")
-def put(name: Name, body: ProfileSettings, who: auth.Admin, site: Here) -> models.Profile:
+def put(name: Name, body: ProfileSettings, who: auth.Admin, services: Here) -> models.Profile:
     """All its settings at once; made if it is not there. Jobs that wait keep those they have."""
-    return views.profile(site.db.run(lambda tx: profiles.replace(tx, name, body.settings())))
+    return views.profile(services.db.run(lambda tx: profiles.replace(tx, name, body.settings())))
 
 
 @router.delete("/{name}", status_code=204)
-def delete(name: Name, who: auth.Admin, site: Here) -> None:
+def delete(name: Name, who: auth.Admin, services: Here) -> None:
     """Remove it, or set the default back to what it was."""
-    site.db.run(lambda tx: profiles.remove(tx, name))
+    services.db.run(lambda tx: profiles.remove(tx, name))

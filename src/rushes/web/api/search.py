@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query
 
 from rushes.transcripts import search as moments
 from rushes.web import auth, models
+from rushes.web.http.problems import documented
 from rushes.web.models import Limit
-from rushes.web.problems import documented
-from rushes.web.site import Here
+from rushes.web.services import Here
 
 router = APIRouter(tags=["search"], responses=documented(401, 422))
 
@@ -30,10 +30,10 @@ SearchCursor = Annotated[
 
 @router.get("/search")
 def search(
-    q: Words, who: auth.User, site: Here, limit: Limit = 20, cursor: SearchCursor = None
+    q: Words, who: auth.User, services: Here, limit: Limit = 20, cursor: SearchCursor = None
 ) -> models.Page[models.Moment]:
     """Moments and titles, the best of the newest first."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         page = moments.search(tx, q, user_id=who.sees, limit=limit, cursor=cursor)
     return models.Page(
         items=[

@@ -12,9 +12,9 @@ from rushes import clock
 from rushes.accounts import security_store
 from rushes.accounts.security_log import Action
 from rushes.web import auth, models
+from rushes.web.http.problems import documented
 from rushes.web.models import Cursor, Limit
-from rushes.web.problems import documented
-from rushes.web.site import Here
+from rushes.web.services import Here
 
 router = APIRouter(tags=["accounts"], responses=documented(401, 403, 422))
 
@@ -34,7 +34,7 @@ class SecurityEntry(BaseModel):
 @router.get("/security-log")
 def security_log(
     who: auth.Admin,
-    site: Here,
+    services: Here,
     action: Annotated[Action | None, Query(description="Only these.")] = None,
     user_id: Annotated[str | None, Query(max_length=100)] = None,
     cursor: Cursor = None,
@@ -42,7 +42,7 @@ def security_log(
 ) -> models.Page[SecurityEntry]:
     """Sign-ins, failures, refusals, and changes of users, keys, tokens, workers, webhooks and
     shares; newest first."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         found = security_store.page(
             tx, type=action, user_id=user_id, before=cursor, limit=limit + 1
         )

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from rushes import settings as known
 from rushes.web import auth
-from rushes.web.problems import documented
-from rushes.web.site import Here
+from rushes.web.http.problems import documented
+from rushes.web.services import Here
 
 router = APIRouter(tags=["settings"], responses=documented(401, 403))
 
@@ -26,12 +26,12 @@ class Setting(BaseModel):
 
 
 @router.get("/settings")
-def settings(who: auth.Admin, site: Here) -> dict[str, list[Setting]]:
+def settings(who: auth.Admin, services: Here) -> dict[str, list[Setting]]:
     """Changing one means changing a variable or the file, and starting again."""
     items = [
         Setting(
             name=known.variable(name),
-            value=_shown(name, field, getattr(site.settings, name)),
+            value=_shown(name, field, getattr(services.settings, name)),
             sentence=field.meta.description or "",
         )
         for name, field in known.FIELDS.items()
@@ -39,7 +39,7 @@ def settings(who: auth.Admin, site: Here) -> dict[str, list[Setting]]:
     return {"items": items}
 
 
-def _shown(name: str, field: known.Field, value: Any) -> Any:
+def _shown(name: str, field: known.SettingField, value: Any) -> Any:
     if name in PLACES:
         return str(value).partition("://")[0] if "://" in str(value) else known.HIDDEN
     hidden = known.hide(value, field.secret)

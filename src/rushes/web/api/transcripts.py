@@ -17,18 +17,19 @@ from rushes.jobs import passage_store
 from rushes.jobs.job import State
 from rushes.media import library, pipeline
 from rushes.media.media import Media
-from rushes.transcripts import archive, captions, passages
+from rushes.transcripts import archive, captions, editing, passages
 from rushes.transcripts.archive import About, Kept
-from rushes.transcripts.editing import Change
-from rushes.web import auth, idempotency, models, ranges, upload_docs, uploads, views
+from rushes.web import auth, models, views
 from rushes.web.api import jobs as job_api
+from rushes.web.api import upload_docs, uploads
 from rushes.web.api.jobs import JobId
 from rushes.web.api.media import MediaId
-from rushes.web.forms import Form
-from rushes.web.inlet import run
+from rushes.web.http import idempotency, ranges
+from rushes.web.http.body_reader import run
+from rushes.web.http.forms import Form
+from rushes.web.http.problems import documented
 from rushes.web.models import Body
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.web.services import Here, Services
 
 router = APIRouter(tags=["transcripts"], responses=documented(401, 404, 422))
 receiving = APIRouter(route_class=uploads.Receiving, tags=["transcripts"])
@@ -94,12 +95,12 @@ def of_job(
     request: Request,
     job_id: JobId,
     who: auth.User,
-    site: Here,
+    services: Here,
     format: Format = "json",
     partial: Annotated[bool, Query(description="What is there so far, while it runs.")] = False,
 ) -> Response:
     """As this transcription heard it; what people made of it since is with the media."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         job = job_api.found(tx, job_id, who.sees)
         if job.kind != pipeline.TRANSCRIBE:
             raise errors.NotFound(f"no transcription {job_id}")
@@ -123,12 +124,12 @@ def get(
     request: Request,
     media_id: MediaId,
     who: auth.User,
-    site: Here,
+    services: Here,
     format: Format = "json",
     revision: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An older one.")] = None,
 ) -> Response:
     """With people's corrections; files have the speakers' names."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
         if revision is None:
             kept = archive.found(tx, item.id)
@@ -138,28 +139,30 @@ def get(
 
 
 @router.get("/media/{media_id}/transcript/info")
-def info(media_id: MediaId, who: auth.User, site: Here) -> models.TranscriptInfo:
+def info(media_id: MediaId, who: auth.User, services: Here) -> models.TranscriptInfo:
     """All about the transcript but what was said."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
         other = archive.about_candidate(tx, kept.media_id)
     return _info(kept, other)
 
 
 @router.get("/media/{media_id}/transcripts")
-def all_of(media_id: MediaId, who: auth.User, site: Here) -> models.Page[models.TranscriptSummary]:
+def all_of(
+    media_id: MediaId, who: auth.User, services: Here
+) -> models.Page[models.TranscriptSummary]:
     """Also those that were replaced, and can be brought back; newest first."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         found = archive.all_of(tx, library.found(tx, media_id, who.sees).id)
     return models.Page(items=[_summary(each) for each in found])
 
 
 @router.get("/media/{media_id}/transcript/revisions")
 def revisions(
-    media_id: MediaId, who: auth.User, site: Here
+    media_id: MediaId, who: auth.User, services: Here
 ) -> models.Page[models.TranscriptRevision]:
     """What was changed, newest first."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         found = archive.history(tx, library.found(tx, media_id, who.sees).id)
     return models.Page(
         items=[
@@ -180,10 +183,10 @@ def revisions(
 
 @router.get("/media/{media_id}/transcript/candidate", responses=READ)
 def get_candidate(
-    request: Request, media_id: MediaId, who: auth.User, site: Here, format: Format = "json"
+    request: Request, media_id: MediaId, who: auth.User, services: Here, format: Format = "json"
 ) -> Response:
     """A newer transcript, beside one that people have worked on."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
         kept = archive.found_candidate(tx, item.id)
     return _rendered(request, kept, format, item.duration)
@@ -194,44 +197,53 @@ def get_candidate(
 
 @router.patch("/media/{media_id}/transcript", responses=documented(409))
 def edit(
-    media_id: MediaId, body: TranscriptEdit, who: auth.User, site: Here
+    media_id: MediaId, body: TranscriptEdit, who: auth.User, services: Here
 ) -> models.TranscriptInfo:
     """Correct segments; words that stay keep their times. 409 `edited_meanwhile` when somebody
     was quicker."""
     changes = [
-        Change(segment_id=each.id, text=each.text, speaker=each.speaker) for each in body.segments
+        editing.SegmentEdit(segment_id=each.id, text=each.text, speaker=each.speaker)
+        for each in body.segments
     ]
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
     draft = archive.draft_edit(kept, body.revision, changes)
-    return _change(site, media_id, who, lambda tx, _: archive.write(tx, kept, who.user_id, draft))
+    return _change(
+        services, media_id, who, lambda tx, _: archive.write(tx, kept, who.user_id, draft)
+    )
 
 
 @router.post("/media/{media_id}/transcript/revert", responses=documented(409))
-def revert(media_id: MediaId, body: Revert, who: auth.User, site: Here) -> models.TranscriptInfo:
+def revert(
+    media_id: MediaId, body: Revert, who: auth.User, services: Here
+) -> models.TranscriptInfo:
     """Go back to an older text, as a new revision."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
         draft = archive.draft_revert(tx, kept, body.revision, body.to)
-    return _change(site, media_id, who, lambda tx, _: archive.write(tx, kept, who.user_id, draft))
+    return _change(
+        services, media_id, who, lambda tx, _: archive.write(tx, kept, who.user_id, draft)
+    )
 
 
 @router.put("/media/{media_id}/transcript/speakers")
 def name_speakers(
-    media_id: MediaId, body: SpeakerNames, who: auth.User, site: Here
+    media_id: MediaId, body: SpeakerNames, who: auth.User, services: Here
 ) -> models.TranscriptInfo:
     """What people call them; the document keeps its labels."""
-    return _change(site, media_id, who, lambda tx, id: archive.rename_speakers(tx, id, body.names))
+    return _change(
+        services, media_id, who, lambda tx, id: archive.rename_speakers(tx, id, body.names)
+    )
 
 
 @router.post("/media/{media_id}/transcript/candidate/accept", responses=documented(409))
 def accept_candidate(
-    media_id: MediaId, body: Accepted, who: auth.User, site: Here
+    media_id: MediaId, body: Accepted, who: auth.User, services: Here
 ) -> models.TranscriptInfo:
     """Read it from now on, instead of the one that people have worked on. 409 when either is not
     what you have seen any more."""
     return _change(
-        site,
+        services,
         media_id,
         who,
         lambda tx, id: archive.accept_candidate(tx, id, body.id, body.revision),
@@ -239,21 +251,23 @@ def accept_candidate(
 
 
 @router.post("/media/{media_id}/transcript/restore", responses=documented(409))
-def restore(media_id: MediaId, body: Restored, who: auth.User, site: Here) -> models.TranscriptInfo:
+def restore(
+    media_id: MediaId, body: Restored, who: auth.User, services: Here
+) -> models.TranscriptInfo:
     """Read one again that was replaced, with all that people have made of it."""
     return _change(
-        site, media_id, who, lambda tx, id: archive.restore(tx, id, body.id, body.revision)
+        services, media_id, who, lambda tx, id: archive.restore(tx, id, body.id, body.revision)
     )
 
 
 @router.delete("/media/{media_id}/transcript/candidate", status_code=204)
-def dismiss_candidate(media_id: MediaId, who: auth.User, site: Here) -> None:
+def dismiss_candidate(media_id: MediaId, who: auth.User, services: Here) -> None:
     """Stay with the one that is there."""
 
     def dismiss(tx: Tx) -> None:
         archive.dismiss_candidate(tx, library.found(tx, media_id, who.sees).id)
 
-    site.db.run(dismiss)
+    services.db.run(dismiss)
 
 
 @receiving.post(
@@ -267,14 +281,14 @@ async def import_captions(
     request: Request,
     media_id: MediaId,
     who: auth.User,
-    site: Here,
+    services: Here,
     once: idempotency.Once,
     replace: Annotated[
         bool, Query(description="Even if people have worked on the one that is there.")
     ] = False,
 ) -> Response:
     """Captions that you have already, WebVTT or SubRip, as the body or as a form's `file`."""
-    await run(_found, site, media_id, who)
+    await run(_found, services, media_id, who)
     content = await _content(request)
     ready = await run(_prepared, content)
 
@@ -283,26 +297,26 @@ async def import_captions(
         kept = archive.import_captions(tx, item.id, ready, replace=replace)
         return _info(kept, archive.about_candidate(tx, item.id))
 
-    answer = await run(once.run, site, who, content, models.TranscriptInfo, keep)
+    answer = await run(once.run, services, who, content, models.TranscriptInfo, keep)
     return Response(answer.model_dump_json(), status_code=201, media_type="application/json")
 
 
 # How
 
 
-def _found(site: Site, media_id: str, who: Principal) -> Media:
-    with site.db.read() as tx:
+def _found(services: Services, media_id: str, who: Principal) -> Media:
+    with services.db.read() as tx:
         return library.found(tx, media_id, who.sees)
 
 
 def _change(
-    site: Site, media_id: str, who: Principal, verb: Callable[[Tx, str], Kept]
+    services: Services, media_id: str, who: Principal, verb: Callable[[Tx, str], Kept]
 ) -> models.TranscriptInfo:
     def change(tx: Tx) -> tuple[Kept, About | None]:
         kept = verb(tx, library.found(tx, media_id, who.sees).id)
         return kept, archive.about_candidate(tx, kept.media_id)
 
-    return _info(*site.db.run(change))
+    return _info(*services.db.run(change))
 
 
 def _info(kept: Kept, other: About | None) -> models.TranscriptInfo:

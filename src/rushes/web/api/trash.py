@@ -13,11 +13,12 @@ from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.media import list_store, trash, trash_store
 from rushes.media.media import Status, TranscriptStatus
-from rushes.web import auth, idempotency, models, views
+from rushes.web import auth, models, views
 from rushes.web.api.media import Everyone, MediaId, put_in_trash
+from rushes.web.http import idempotency
+from rushes.web.http.problems import documented
 from rushes.web.models import Body
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.web.services import Here, Services
 
 router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 422))
 
@@ -61,34 +62,34 @@ class MediaActionDone(BaseModel):
 
 
 @router.get("/trash")
-def summary(who: auth.User, site: Here, everyone: Everyone = False) -> Trash:
+def summary(who: auth.User, services: Here, everyone: Everyone = False) -> Trash:
     """How much is in your trash."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         found = trash_store.summary(tx, who.sees if everyone else who.user_id)
-    return Trash(**found, period_seconds=site.settings.trash_period)
+    return Trash(**found, period_seconds=services.settings.trash_period)
 
 
 @router.post("/actions")
-def act(body: MediaAction, who: auth.User, site: Here) -> MediaActionDone:
+def act(body: MediaAction, who: auth.User, services: Here) -> MediaActionDone:
     """Delete, restore or purge all media that a filter finds, up to 10,000 at a time. Without ids
     or `everyone`, restoring and purging reach only your own trash. Repeating it is harmless."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         ids = list_store.matching(tx, _wanted(body, who), ids=body.filter.ids, limit=LIMIT)
     if body.dry_run:
         return MediaActionDone(matched=len(ids), changed=0, dry_run=True, ids=[])
     changed: list[str] = []
     for first in range(0, len(ids), BATCH):
-        changed += _change(site, body.action, ids[first : first + BATCH])
+        changed += _change(services, body.action, ids[first : first + BATCH])
     return MediaActionDone(matched=len(ids), changed=len(changed), dry_run=False, ids=changed)
 
 
-def _wanted(body: MediaAction, who: Principal) -> list_store.Wanted:
+def _wanted(body: MediaAction, who: Principal) -> list_store.MediaFilter:
     chosen, deletes = body.filter, body.action == "delete"
     if deletes and chosen.status is Status.TRASHED:
         raise errors.BadField("status", "what is in the trash is deleted already: purge it")
     if not deletes and chosen.status not in (None, Status.TRASHED):
         raise errors.BadField("status", f"only what is trashed can be {body.action}d")
-    return list_store.Wanted(
+    return list_store.MediaFilter(
         user_id=who.sees if deletes or chosen.everyone or chosen.ids else who.user_id,
         status=chosen.status if deletes else Status.TRASHED,
         transcript=chosen.transcript,
@@ -97,25 +98,27 @@ def _wanted(body: MediaAction, who: Principal) -> list_store.Wanted:
     )
 
 
-def _change(site: Site, action: Verb, ids: Sequence[str]) -> list[str]:
+def _change(services: Services, action: Verb, ids: Sequence[str]) -> list[str]:
     def run(tx: Tx) -> list[str]:
         match action:
             case "delete":
-                return put_in_trash(tx, site, ids)
+                return put_in_trash(tx, services, ids)
             case "restore":
-                return trash.take_back(tx, site.queue, ids)
+                return trash.take_back(tx, services.queue, ids)
             case "purge":
                 return trash.give_up(tx, ids)
 
-    return site.db.run(run)
+    return services.db.run(run)
 
 
 @router.post("/{media_id}/restore", responses=documented(404, 409))
-def restore(media_id: MediaId, who: auth.User, site: Here, once: idempotency.Once) -> models.Media:
+def restore(
+    media_id: MediaId, who: auth.User, services: Here, once: idempotency.Once
+) -> models.Media:
     """Out of the trash, as it was; the work that deleting has stopped goes on. Its share link stays
     dead: share it again if you want to."""
 
     def take_back(tx: Tx) -> models.Media:
-        return views.media(site, tx, trash.restore(tx, site.queue, media_id, who.sees))
+        return views.media(services, tx, trash.restore(tx, services.queue, media_id, who.sees))
 
-    return once.run(site, who, None, models.Media, take_back)
+    return once.run(services, who, None, models.Media, take_back)

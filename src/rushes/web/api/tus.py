@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 
-from rushes.media.intake import ALGORITHMS, Checksum
 from rushes.media.media import Twins
-from rushes.media.upload import Concat, Metadata, Upload
+from rushes.uploads.receiver import ALGORITHMS, Checksum
+from rushes.uploads.upload import Concat, Metadata, Upload
 
 VERSION = "1.0.0"
 EXTENSIONS = (

@@ -1,4 +1,4 @@
-"""Files come in: resumable by tus, or in one piece as a form. Both end in the same intake."""
+"""Files come in: resumable by tus, or in one piece as a form. Both end in the same receiver."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from rushes import errors
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.limits import Hold, What
-from rushes.media import library, upload, uploads
-from rushes.media.intake import Writer
-from rushes.media.upload import Concat, Metadata, Upload, Wishes
-from rushes.web import auth, holding, idempotency, models, problems, tus, upload_docs, views
-from rushes.web.farewell import Body
-from rushes.web.forms import Form
-from rushes.web.holding import RoomForJobs
-from rushes.web.inlet import Inlet, run, until_ended
-from rushes.web.problems import documented
-from rushes.web.site import Here, Site
+from rushes.media import library
+from rushes.uploads import upload, uploads
+from rushes.uploads.receiver import Writer
+from rushes.uploads.upload import Concat, Metadata, Upload, UploadOptions
+from rushes.web import auth, models, views
+from rushes.web.api import tus, upload_docs
+from rushes.web.http import idempotency, open_streams, problems
+from rushes.web.http.body_reader import BodyReader, run, until_ended
+from rushes.web.http.early_response import RequestBody
+from rushes.web.http.forms import Form
+from rushes.web.http.open_streams import RoomForJobs
+from rushes.web.http.problems import documented
+from rushes.web.services import Here, Services
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -44,15 +47,15 @@ class Receiving(APIRoute):
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            body = Body(request)
+            body = RequestBody(request)
             try:
                 response = await handle(body.request)
-                return body.farewell(response) if response.status_code >= 400 else response
+                return body.respond_early(response) if response.status_code >= 400 else response
             except ClientDisconnect:
                 # Nobody is there to read it.
                 return Response(status_code=400)
             except (errors.RushesError, tus.Refused, HTTPException) as error:
-                return body.farewell(self.said(request, error))
+                return body.respond_early(self.said(request, error))
 
         return answer
 
@@ -91,9 +94,9 @@ simple = APIRouter(route_class=Receiving, tags=["media"])
 
 @resumable.options("", status_code=204, dependencies=[auth.Public])
 @resumable.options("/{upload_id}", status_code=204, dependencies=[auth.Public])
-def options(site: Here) -> Response:
+def options(services: Here) -> Response:
     """What this server can do: tus 1.0 and its extensions."""
-    return Response(status_code=204, headers=tus.options(site.settings.max_upload_size))
+    return Response(status_code=204, headers=tus.options(services.settings.max_upload_size))
 
 
 @resumable.post(
@@ -103,45 +106,47 @@ def options(site: Here) -> Response:
     openapi_extra=upload_docs.CREATE,
     dependencies=[RoomForJobs],
 )
-async def create(request: Request, who: auth.User, site: Here) -> Response:
+async def create(request: Request, who: auth.User, services: Here) -> Response:
     """Begin a resumable upload (tus 1.0). Its first bytes may come along."""
     tus.check_version(request.headers)
     asked = tus.creation(request.headers)
-    _refuse_if_leaving(site)
+    _refuse_if_leaving(services)
     if asked.concat is Concat.FINAL:
-        made = await run(site.intake.concatenate, who.user_id, asked.partial_ids, asked.metadata)
+        made = await run(
+            services.receiver.concatenate, who.user_id, asked.partial_ids, asked.metadata
+        )
     else:
         made = await run(
-            site.intake.create,
+            services.receiver.create,
             who.user_id,
             length_bytes=asked.length_bytes,
             metadata=asked.metadata,
             concat=asked.concat,
         )
         if asked.has_body or asked.length_bytes == 0:
-            with site.holds.held(holding.hold(What.UPLOADS, who)) as hold:
-                made = await _first_bytes(request, site, made, asked, hold)
-    headers = await run(_status, site, made)
-    headers["Location"] = f"{_collection(site)}/{made.id}"
+            with services.holds.held(open_streams.hold(What.UPLOADS, who)) as hold:
+                made = await _first_bytes(request, services, made, asked, hold)
+    headers = await run(_status, services, made)
+    headers["Location"] = f"{_collection(services)}/{made.id}"
     return Response(status_code=201, headers=headers)
 
 
 async def _first_bytes(
-    request: Request, site: Site, made: Upload, asked: tus.Creation, hold: Hold
+    request: Request, services: Services, made: Upload, asked: tus.Creation, hold: Hold
 ) -> Upload:
     try:
         writer = await run(
-            site.intake.open,
+            services.receiver.open,
             made.id,
             made.user_id,
             offset_bytes=0,
             body_bytes=asked.body_bytes,
             checksum=asked.checksum,
         )
-        return await _receive(request, site, writer, hold)
+        return await _receive(request, services, writer, hold)
     except BaseException:
         # The sender does not know yet what it is called, so nobody can go on with it.
-        await run(site.intake.drop, made.id)
+        await run(services.receiver.drop, made.id)
         raise
 
 
@@ -150,18 +155,18 @@ async def _first_bytes(
     responses=documented(404, 410),
     openapi_extra=upload_docs.PLAIN,
 )
-def look(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+def look(upload_id: UploadId, request: Request, who: auth.User, services: Here) -> Response:
     """How much of it has come."""
     tus.check_version(request.headers)
-    return _described(site, request, upload_id, who.user_id)
+    return _described(services, request, upload_id, who.user_id)
 
 
-def _described(site: Site, request: Request, upload_id: str, user_id: str) -> Response:
-    with site.db.read() as tx:
+def _described(services: Services, request: Request, upload_id: str, user_id: str) -> Response:
+    with services.db.read() as tx:
         item = uploads.found(tx, upload_id, user_id)
     metadata = upload.decode_metadata(item.metadata)
-    said = tus.description(item, metadata, _collection(site))
-    return Response(headers=_status(site, item) | said)
+    said = tus.description(item, metadata, _collection(services))
+    return Response(headers=_status(services, item) | said)
 
 
 @resumable.patch(
@@ -170,25 +175,25 @@ def _described(site: Site, request: Request, upload_id: str, user_id: str) -> Re
     responses=documented(404, 409, 410, 413, 415, 423, 429, 460, 507),
     openapi_extra=upload_docs.APPEND,
 )
-async def append(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+async def append(upload_id: UploadId, request: Request, who: auth.User, services: Here) -> Response:
     """More bytes. What is here when the line breaks is kept."""
     tus.check_version(request.headers)
-    return await _append(site, request, upload_id, who)
+    return await _append(services, request, upload_id, who)
 
 
-async def _append(site: Site, request: Request, upload_id: str, who: Principal) -> Response:
-    with site.holds.held(holding.hold(What.UPLOADS, who)) as hold:
-        return await _append_held(site, request, upload_id, who.user_id, hold)
+async def _append(services: Services, request: Request, upload_id: str, who: Principal) -> Response:
+    with services.holds.held(open_streams.hold(What.UPLOADS, who)) as hold:
+        return await _append_held(services, request, upload_id, who.user_id, hold)
 
 
 async def _append_held(
-    site: Site, request: Request, upload_id: str, user_id: str, hold: Hold
+    services: Services, request: Request, upload_id: str, user_id: str, hold: Hold
 ) -> Response:
     asked = tus.append(request.headers)
-    _refuse_if_leaving(site)
+    _refuse_if_leaving(services)
     try:
         writer = await run(
-            site.intake.open,
+            services.receiver.open,
             upload_id,
             user_id,
             offset_bytes=asked.offset_bytes,
@@ -197,13 +202,13 @@ async def _append_held(
             checksum=asked.checksum,
         )
     except (errors.WrongOffset, errors.WrongState) as error:
-        return await run(_finished_before, site, request, upload_id, user_id, asked, error)
-    item = await _receive(request, site, writer, hold)
-    return Response(status_code=204, headers=await run(_status, site, item))
+        return await run(_finished_before, services, request, upload_id, user_id, asked, error)
+    item = await _receive(request, services, writer, hold)
+    return Response(status_code=204, headers=await run(_status, services, item))
 
 
 def _finished_before(
-    site: Site,
+    services: Services,
     request: Request,
     upload_id: str,
     user_id: str,
@@ -211,11 +216,11 @@ def _finished_before(
     error: errors.RushesError,
 ) -> Response:
     """Whoever missed the last answer hears now what it was."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         item = uploads.found(tx, upload_id, user_id)
     if item.finished_at is None:
         raise error
-    headers = _status(site, item)
+    headers = _status(services, item)
     if asked.offset_bytes == item.offset_bytes and not asked.body_bytes:
         return Response(status_code=204, headers=headers)
     return problems.answer(request, 409, error.code, "this upload is finished", headers=headers)
@@ -227,10 +232,12 @@ def _finished_before(
     responses=documented(404, 409, 410),
     openapi_extra=upload_docs.PLAIN,
 )
-async def terminate(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+async def terminate(
+    upload_id: UploadId, request: Request, who: auth.User, services: Here
+) -> Response:
     """Give it up; its bytes are removed. An admin may do so for anybody."""
     tus.check_version(request.headers)
-    await run(site.intake.terminate, upload_id, None if who.is_admin else who.user_id)
+    await run(services.receiver.terminate, upload_id, None if who.is_admin else who.user_id)
     return Response(status_code=204, headers={"Tus-Resumable": tus.VERSION})
 
 
@@ -240,48 +247,50 @@ async def terminate(upload_id: UploadId, request: Request, who: auth.User, site:
     responses=documented(404, 405, 409, 410, 413, 415, 423, 429, 460, 507),
     openapi_extra=upload_docs.OVERRIDE,
 )
-async def override(upload_id: UploadId, request: Request, who: auth.User, site: Here) -> Response:
+async def override(
+    upload_id: UploadId, request: Request, who: auth.User, services: Here
+) -> Response:
     """For those behind something that lets only GET and POST pass: say the real method in
     `X-HTTP-Method-Override`."""
     tus.check_version(request.headers)
     match request.headers.get("x-http-method-override", "").upper():
         case "PATCH":
-            return await _append(site, request, upload_id, who)
+            return await _append(services, request, upload_id, who)
         case "HEAD":
-            return await run(_described, site, request, upload_id, who.user_id)
+            return await run(_described, services, request, upload_id, who.user_id)
         case "DELETE":
-            return await terminate(upload_id, request, who, site)
+            return await terminate(upload_id, request, who, services)
         case _:
             raise HTTPException(405, headers={"Allow": "OPTIONS, HEAD, PATCH, DELETE"})
 
 
-async def _receive(request: Request, site: Site, writer: Writer, hold: Hold) -> Upload:
-    inlet = Inlet(writer)
+async def _receive(request: Request, services: Services, writer: Writer, hold: Hold) -> Upload:
+    reader = BodyReader(writer)
     try:
-        async with until_ended(site.stopping, hold):
+        async with until_ended(services.stopping, hold):
             async for chunk in request.stream():
                 if chunk:
-                    await inlet.feed(chunk)
-        return await inlet.complete()
+                    await reader.feed(chunk)
+        return await reader.complete()
     except BaseException as error:
-        await inlet.leave(error)
+        await reader.leave(error)
         raise
 
 
-def _status(site: Site, item: Upload) -> dict[str, str]:
+def _status(services: Services, item: Upload) -> dict[str, str]:
     if item.media_id is None:
         return tus.status(item)
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         return tus.status(item, uploads.older_twins(tx, item))
 
 
-def _collection(site: Site) -> str:
+def _collection(services: Services) -> str:
     """A whole address: not all senders understand a path."""
-    return f"{site.base_url}/api/v1/uploads"
+    return f"{services.base_url}/api/v1/uploads"
 
 
-def _refuse_if_leaving(site: Site) -> None:
-    if site.stopping.is_set():
+def _refuse_if_leaving(services: Services) -> None:
+    if services.stopping.is_set():
         raise errors.Unavailable("the server is stopping: go on in a moment")
 
 
@@ -296,13 +305,13 @@ def _refuse_if_leaving(site: Site) -> None:
     openapi_extra=upload_docs.FORM,
     dependencies=[RoomForJobs],
 )
-async def add(request: Request, who: auth.User, site: Here, once: idempotency.Once) -> Response:
+async def add(request: Request, who: auth.User, services: Here, once: idempotency.Once) -> Response:
     """Upload a file in one piece, for scripts. What breaks off has to be sent again."""
 
     def view(tx: Tx, media_id: str, fields: dict[str, str]) -> models.Media:
-        return views.media_with_twins(site, tx, library.found(tx, media_id, who.user_id))
+        return views.media_with_twins(services, tx, library.found(tx, media_id, who.user_id))
 
-    answer = await receive_form(request, who, site, once, models.Media, view)
+    answer = await receive_form(request, who, services, once, models.Media, view)
     headers = {"Location": f"/api/v1/media/{answer.id}", tus.MEDIA_ID: answer.id}
     headers |= tus.duplicates(answer.duplicate_of, answer.duplicate_in_trash)
     return Response(
@@ -313,7 +322,7 @@ async def add(request: Request, who: auth.User, site: Here, once: idempotency.On
 async def receive_form(
     request: Request,
     who: auth.User,
-    site: Site,
+    services: Services,
     once: idempotency.Repeat,
     model: type[M],
     work: Callable[[Tx, str, dict[str, str]], M],
@@ -323,11 +332,11 @@ async def receive_form(
     return await receive(
         request,
         who,
-        site,
+        services,
         once,
         form,
         model,
-        wishes=lambda: upload.wishes_of(_metadata(form)),
+        read_options=lambda: upload.options_of(_metadata(form)),
         work=lambda tx, media_id: work(tx, media_id, form.fields),
     )
 
@@ -335,101 +344,105 @@ async def receive_form(
 async def receive(
     request: Request,
     who: auth.User,
-    site: Site,
+    services: Services,
     once: idempotency.Repeat,
     form: Form,
     model: type[M],
     *,
-    wishes: Callable[[], Wishes],
+    read_options: Callable[[], UploadOptions],
     work: Callable[[Tx, str], M],
 ) -> M:
-    """As `receive_form`. `wishes` reads the form in a thread: when its file begins, so that what is
-    wrong is told early, and when all of it is there. Of a form that was sent twice with one key,
+    """As `receive_form`. `read_options` runs in a thread: when the form's file begins, so that what
+    is wrong is told early, and when all of it is there. Of a form that was sent twice with one key,
     the second file is thrown away."""
-    _refuse_if_leaving(site)
-    with site.holds.held(holding.hold(What.UPLOADS, who)) as hold:
-        return await _receive_whole(request, who, site, once, form, model, hold, wishes, work)
+    _refuse_if_leaving(services)
+    with services.holds.held(open_streams.hold(What.UPLOADS, who)) as hold:
+        return await _receive_whole(
+            request, who, services, once, form, model, hold, read_options, work
+        )
 
 
 async def _receive_whole(
     request: Request,
     who: auth.User,
-    site: Site,
+    services: Services,
     once: idempotency.Repeat,
     form: Form,
     model: type[M],
     hold: Hold,
-    wishes: Callable[[], Wishes],
+    read_options: Callable[[], UploadOptions],
     work: Callable[[Tx, str], M],
 ) -> M:
-    inlet = None
+    reader = None
     try:
-        async with until_ended(site.stopping, hold):
+        async with until_ended(services.stopping, hold):
             async for chunk in request.stream():
                 pieces = form.feed(chunk)
-                if form.has_file and inlet is None:
-                    await run(wishes)
-                    inlet = Inlet(await _open(request, who, site, form))
+                if form.has_file and reader is None:
+                    await run(read_options)
+                    reader = BodyReader(await _open(request, who, services, form))
                 for piece in pieces:
-                    assert inlet is not None
-                    await inlet.feed(piece)
+                    assert reader is not None
+                    await reader.feed(piece)
         form.check()
-        assert inlet is not None
-        await inlet.drain()
-        return await run(_finish, site, who, once, form, model, wishes, work, inlet.writer)
+        assert reader is not None
+        await reader.drain()
+        return await run(
+            _finish, services, who, once, form, model, read_options, work, reader.writer
+        )
     except BaseException as error:
-        if inlet is not None:
-            await inlet.leave(error)
-            await run(site.intake.drop, inlet.writer.upload.id)
+        if reader is not None:
+            await reader.leave(error)
+            await run(services.receiver.drop, reader.writer.upload.id)
         raise
 
 
-async def _open(request: Request, who: auth.User, site: Site, form: Form) -> Writer:
+async def _open(request: Request, who: auth.User, services: Services, form: Form) -> Writer:
     """The fields that come after the file are not known yet; they are looked at in the end."""
     length = request.headers.get("content-length", "")
     expected_bytes = max(int(length) - FORM_OVERHEAD_BYTES, 0) if length.isdecimal() else 0
-    uploads.check_size(site.intake.limits, expected_bytes)
+    uploads.check_size(services.receiver.limits, expected_bytes)
     made = await run(
-        site.intake.create,
+        services.receiver.create,
         who.user_id,
         length_bytes=None,
         metadata=_metadata(form),
         expected_bytes=expected_bytes,
     )
     try:
-        return await run(site.intake.open, made.id, who.user_id, offset_bytes=0)
+        return await run(services.receiver.open, made.id, who.user_id, offset_bytes=0)
     except BaseException:
-        await run(site.intake.drop, made.id)
+        await run(services.receiver.drop, made.id)
         raise
 
 
 def _finish(
-    site: Site,
+    services: Services,
     who: auth.User,
     once: idempotency.Repeat,
     form: Form,
     model: type[M],
-    wishes: Callable[[], Wishes],
+    read_options: Callable[[], UploadOptions],
     work: Callable[[Tx, str], M],
     writer: Writer,
 ) -> M:
-    asked = wishes()
+    options = read_options()
     received = writer.seal()
     is_new = False
 
     def finish(tx: Tx) -> M:
         nonlocal is_new
         is_new = True
-        media_id = writer.commit(tx, received, asked).media_id
+        media_id = writer.commit(tx, received, options).media_id
         assert media_id is not None
         return work(tx, media_id)
 
     fields = [sorted(form.fields.items()), *sorted(form.lists.items())]
     sent = msgspec.json.encode([received.sha256, *fields])
-    answer = once.run(site, who, sent, model, finish)
+    answer = once.run(services, who, sent, model, finish)
     writer.close()
     if not is_new:
-        site.intake.drop(writer.upload.id)
+        services.receiver.drop(writer.upload.id)
     return answer
 
 

@@ -10,10 +10,11 @@ from pydantic import BaseModel, Field
 from rushes import clock
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
-from rushes.web import auth, idempotency, models, views
+from rushes.web import auth, models, views
+from rushes.web.http import idempotency
+from rushes.web.http.problems import documented
 from rushes.web.models import SHOWN_ONCE, Body, Cursor, Limit, Time
-from rushes.web.problems import documented
-from rushes.web.site import Here
+from rushes.web.services import Here
 from rushes.webhooks import endpoints, webhook
 
 router = APIRouter(prefix="/webhooks", tags=["webhooks"], responses=documented(401, 404, 409, 422))
@@ -69,56 +70,56 @@ class Delivery(BaseModel):
 
 
 @router.get("")
-def list_webhooks(who: auth.User, site: Here) -> models.Page[Webhook]:
-    with site.db.read() as tx:
+def list_webhooks(who: auth.User, services: Here) -> models.Page[Webhook]:
+    with services.db.read() as tx:
         found = endpoints.list_webhooks(tx, who.user_id)
     return models.Page(items=[_shown(each) for each in found])
 
 
 @router.post("", status_code=201)
-def create(body: WebhookRequest, who: auth.User, site: Here, once: idempotency.Once) -> Webhook:
+def create(body: WebhookRequest, who: auth.User, services: Here, once: idempotency.Once) -> Webhook:
     """The secret in the answer is shown only now."""
-    private = site.settings.webhook_private_targets
+    private = services.settings.webhook_private_targets
 
     def add(tx: Tx) -> Webhook:
         made = endpoints.create(tx, who.user_id, body.url, body.types, allow_private=private)
         return _shown(made)
 
-    return once.run(site, who, body, Webhook, add)
+    return once.run(services, who, body, Webhook, add)
 
 
 @router.get("/{webhook_id}")
-def get(webhook_id: WebhookId, who: auth.User, site: Here) -> Webhook:
-    with site.db.read() as tx:
+def get(webhook_id: WebhookId, who: auth.User, services: Here) -> Webhook:
+    with services.db.read() as tx:
         return _shown(_mine(tx, webhook_id, who))
 
 
 @router.patch("/{webhook_id}")
-def change(webhook_id: WebhookId, body: WebhookChange, who: auth.User, site: Here) -> Webhook:
-    private = site.settings.webhook_private_targets
+def change(webhook_id: WebhookId, body: WebhookChange, who: auth.User, services: Here) -> Webhook:
+    private = services.settings.webhook_private_targets
 
     def update(tx: Tx) -> Webhook:
         _mine(tx, webhook_id, who)
         changed = endpoints.update(tx, webhook_id, **body.model_dump(), allow_private=private)
         return _shown(changed)
 
-    return site.db.run(update)
+    return services.db.run(update)
 
 
 @router.delete("/{webhook_id}", status_code=204)
-def delete(webhook_id: WebhookId, who: auth.User, site: Here) -> None:
+def delete(webhook_id: WebhookId, who: auth.User, services: Here) -> None:
     """With its deliveries; those that wait are canceled."""
 
     def remove(tx: Tx) -> None:
         _mine(tx, webhook_id, who)
-        endpoints.delete(tx, site.queue, webhook_id)
+        endpoints.delete(tx, services.queue, webhook_id)
 
-    site.db.run(remove)
+    services.db.run(remove)
 
 
 @router.post("/{webhook_id}/secret", status_code=201)
 def rotate(
-    webhook_id: WebhookId, body: Rotation, who: auth.User, site: Here, once: idempotency.Once
+    webhook_id: WebhookId, body: Rotation, who: auth.User, services: Here, once: idempotency.Once
 ) -> Webhook:
     """A new secret, shown only now."""
 
@@ -126,26 +127,26 @@ def rotate(
         _mine(tx, webhook_id, who)
         return _shown(endpoints.rotate_secret(tx, webhook_id, keep_old=body.keep_old))
 
-    return once.run(site, who, body, Webhook, change)
+    return once.run(services, who, body, Webhook, change)
 
 
 @router.post("/{webhook_id}/test", status_code=202)
-def test(webhook_id: WebhookId, who: auth.User, site: Here) -> Delivery:
+def test(webhook_id: WebhookId, who: auth.User, services: Here) -> Delivery:
     """Send a message of type `webhook.test`."""
 
     def send(tx: Tx) -> Delivery:
         _mine(tx, webhook_id, who)
-        return _delivery(endpoints.send_test(tx, site.queue, webhook_id))
+        return _delivery(endpoints.send_test(tx, services.queue, webhook_id))
 
-    return site.db.run(send)
+    return services.db.run(send)
 
 
 @router.get("/{webhook_id}/deliveries")
 def deliveries(
-    webhook_id: WebhookId, who: auth.User, site: Here, cursor: Cursor = None, limit: Limit = 50
+    webhook_id: WebhookId, who: auth.User, services: Here, cursor: Cursor = None, limit: Limit = 50
 ) -> models.Page[Delivery]:
     """Newest first."""
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         _mine(tx, webhook_id, who)
         found = endpoints.deliveries(tx, webhook_id, before=cursor, limit=limit)
     more = len(found) == limit
@@ -158,15 +159,15 @@ def redeliver(
     webhook_id: WebhookId,
     delivery_id: Annotated[str, Path(max_length=100)],
     who: auth.User,
-    site: Here,
+    services: Here,
 ) -> Delivery:
     """The same message again, under its old id."""
 
     def send(tx: Tx) -> Delivery:
         _mine(tx, webhook_id, who)
-        return _delivery(endpoints.redeliver(tx, site.queue, webhook_id, delivery_id))
+        return _delivery(endpoints.redeliver(tx, services.queue, webhook_id, delivery_id))
 
-    return site.db.run(send)
+    return services.db.run(send)
 
 
 def _mine(tx: Tx, webhook_id: str, who: Principal) -> webhook.Webhook:

@@ -14,12 +14,13 @@ from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs import read_store
-from rushes.jobs.read_store import Filter
-from rushes.web import auth, idempotency, models, views
+from rushes.jobs.read_store import JobFilter
+from rushes.web import auth, models, views
+from rushes.web.api.worker_models import GRANTED, KindNames
+from rushes.web.http import idempotency
+from rushes.web.http.problems import documented
 from rushes.web.models import SHOWN_ONCE, Body
-from rushes.web.problems import documented
-from rushes.web.site import Here
-from rushes.web.worker_models import GRANTED, Words
+from rushes.web.services import Here
 
 router = APIRouter(prefix="/workers", tags=["workers"], responses=documented(401, 403, 404, 422))
 
@@ -28,11 +29,11 @@ WorkerId = Annotated[str, Path(max_length=100)]
 
 class InviteRequest(Body):
     name: str = Field("", max_length=100, description="The worker's name; its host's if empty.")
-    kinds: Words | None = Field(None, description=GRANTED)
+    kinds: KindNames | None = Field(None, description=GRANTED)
 
 
 class KeyRequest(Body):
-    kinds: Words | None = Field(
+    kinds: KindNames | None = Field(
         None, description="What it is for; those of the worker's newest key, if it is not said."
     )
 
@@ -44,16 +45,16 @@ class WorkerKey(BaseModel):
 
 
 @router.get("")
-def list_workers(who: auth.Admin, site: Here) -> models.Page[models.Worker]:
-    with site.db.read() as tx:
+def list_workers(who: auth.Admin, services: Here) -> models.Page[models.Worker]:
+    with services.db.read() as tx:
         now = read_store.now(tx)
         keys = accounts.worker_keys(tx)
-        busy = read_store.list_jobs(tx, Filter(state="processing"), limit=1000)
+        busy = read_store.list_jobs(tx, JobFilter(state="processing"), limit=1000)
         found = fleet.all_workers(tx)
     return models.Page(
         items=[
             views.worker(
-                site,
+                services,
                 each,
                 now,
                 keys=keys,
@@ -65,14 +66,14 @@ def list_workers(who: auth.Admin, site: Here) -> models.Page[models.Worker]:
 
 
 @router.get("/{worker_id}")
-def get(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
-    with site.db.read() as tx:
-        return _view(site, tx, worker_id)
+def get(worker_id: WorkerId, who: auth.Admin, services: Here) -> models.Worker:
+    with services.db.read() as tx:
+        return _view(services, tx, worker_id)
 
 
 @router.post("/invite", status_code=201, responses=documented(409))
 def invite(
-    body: InviteRequest, who: auth.Admin, site: Here, once: idempotency.Once
+    body: InviteRequest, who: auth.Admin, services: Here, once: idempotency.Once
 ) -> models.Invite:
     """A code that lets one worker join, within a day."""
     grant = access.grant_of(body.kinds)
@@ -84,35 +85,35 @@ def invite(
             name=row["name"],
             kinds=None if grant.kinds is None else list(grant.kinds),
             code=code,
-            command=f"rushes worker --server {site.base_url} --join {code}",
+            command=f"rushes worker --server {services.base_url} --join {code}",
             expires_at=clock.rfc3339(row["expires_at"]),
         )
 
-    return once.run(site, who, body, models.Invite, make)
+    return once.run(services, who, body, models.Invite, make)
 
 
 @router.post("/{worker_id}/disable")
-def disable(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
+def disable(worker_id: WorkerId, who: auth.Admin, services: Here) -> models.Worker:
     """It gets no more work until it is enabled again; what it holds it may finish."""
-    return _set(site, worker_id, AdminState.DISABLED)
+    return _set(services, worker_id, AdminState.DISABLED)
 
 
 @router.post("/{worker_id}/enable")
-def enable(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
-    return _set(site, worker_id, AdminState.ENABLED)
+def enable(worker_id: WorkerId, who: auth.Admin, services: Here) -> models.Worker:
+    return _set(services, worker_id, AdminState.ENABLED)
 
 
 @router.post("/{worker_id}/drain")
-def drain(worker_id: WorkerId, who: auth.Admin, site: Here) -> models.Worker:
+def drain(worker_id: WorkerId, who: auth.Admin, services: Here) -> models.Worker:
     """It finishes what it holds and takes nothing new."""
-    return _set(site, worker_id, AdminState.DRAINING)
+    return _set(services, worker_id, AdminState.DRAINING)
 
 
 @router.post("/{worker_id}/keys", status_code=201, responses=documented(409))
 def add_key(
     worker_id: WorkerId,
     who: auth.Admin,
-    site: Here,
+    services: Here,
     once: idempotency.Once,
     body: KeyRequest | None = None,
 ) -> WorkerKey:
@@ -120,37 +121,40 @@ def add_key(
     grant = access.grant_of(body.kinds) if body and body.kinds is not None else None
 
     def add(tx: Tx) -> WorkerKey:
-        _view(site, tx, worker_id)
+        _view(services, tx, worker_id)
         made = access.add_worker_key(tx, worker_id, grant)
         return WorkerKey(worker_id=worker_id, key=made.text, prefix=made.prefix)
 
-    return once.run(site, who, body, WorkerKey, add)
+    return once.run(services, who, body, WorkerKey, add)
 
 
 @router.delete("/{worker_id}/keys/{prefix}", status_code=204)
 def revoke_key(
-    worker_id: WorkerId, prefix: Annotated[str, Path(max_length=20)], who: auth.Admin, site: Here
+    worker_id: WorkerId,
+    prefix: Annotated[str, Path(max_length=20)],
+    who: auth.Admin,
+    services: Here,
 ) -> None:
     """The key stops working at once."""
-    site.db.run(lambda tx: access.revoke_worker_key(tx, worker_id, prefix))
+    services.db.run(lambda tx: access.revoke_worker_key(tx, worker_id, prefix))
 
 
-def _set(site: Here, worker_id: str, state: AdminState) -> models.Worker:
+def _set(services: Here, worker_id: str, state: AdminState) -> models.Worker:
     def change(tx: Tx) -> models.Worker:
         access.set_worker_state(tx, worker_id, state)
-        tx.wake_after_commit(site.bell.ring)
-        return _view(site, tx, worker_id)
+        tx.wake_after_commit(services.bell.ring)
+        return _view(services, tx, worker_id)
 
-    return site.db.run(change)
+    return services.db.run(change)
 
 
-def _view(site: Here, tx: Tx, worker_id: str) -> models.Worker:
+def _view(services: Here, tx: Tx, worker_id: str) -> models.Worker:
     worker = fleet.get(tx, worker_id)
     if worker is None:
         raise errors.NotFound(f"no worker {worker_id}")
-    busy = read_store.list_jobs(tx, Filter(state="processing", worker_id=worker_id), limit=1000)
+    busy = read_store.list_jobs(tx, JobFilter(state="processing", worker_id=worker_id), limit=1000)
     return views.worker(
-        site,
+        services,
         worker,
         read_store.now(tx),
         keys=accounts.worker_keys(tx),

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from rushes import errors
 from rushes.limits import Hold
-from rushes.media.intake import Writer
-from rushes.media.upload import Upload
+from rushes.uploads.receiver import Writer
+from rushes.uploads.upload import Upload
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ async def until_ended(stopping: threading.Event, hold: Hold) -> AsyncIterator[No
         raise errors.Unavailable("the server is stopping: go on in a moment") from None
 
 
-class Inlet:
+class BodyReader:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self._loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from fastapi import Query
 
 from rushes import errors
 from rushes.media import media
-from rushes.media.media import Media, Place, Sort
+from rushes.media.media import ListPosition, Media, Sort
 
 Cursor = Annotated[
     str | None,
@@ -32,14 +32,14 @@ BY_ID = (Sort.NEWEST, Sort.OLDEST)
 def encode(last: Media, sort: Sort) -> str:
     if sort in BY_ID:
         return last.id
-    said = msgspec.json.encode([sort, media.place(last, sort).key])
+    said = msgspec.json.encode([sort, media.list_position(last, sort).key])
     return f"{last.id}.{base64.urlsafe_b64encode(said).decode().rstrip('=')}"
 
 
-def decode(cursor: str, sort: Sort) -> Place:
+def decode(cursor: str, sort: Sort) -> ListPosition:
     id, _, said = cursor.partition(".")
     if sort in BY_ID and not said:
-        return Place(id, id)
+        return ListPosition(id, id)
     try:
         padded = said + "=" * (-len(said) % 4)
         order, key = msgspec.json.decode(
@@ -49,7 +49,7 @@ def decode(cursor: str, sort: Sort) -> Place:
         raise _wrong() from None
     if order is not sort or not _fits(key, sort):
         raise _wrong()
-    return Place(key, id)
+    return ListPosition(key, id)
 
 
 def _fits(key: str | int | float, sort: Sort) -> bool:

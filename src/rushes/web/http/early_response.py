@@ -12,14 +12,14 @@ from contextlib import suppress
 from fastapi import Request, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from rushes.web.guard import BodyRefused
+from rushes.web.http.guard import BodyRefused
 
 # What a sender may go on sending while it finds out that it was refused.
 LINGER_BYTES = 64 * 2**20
 LINGER_SECONDS = 2.0
 
 
-class Body:
+class RequestBody:
     """A request's body that knows whether it has ended."""
 
     def __init__(self, request: Request) -> None:
@@ -34,8 +34,8 @@ class Body:
         self._ended = not message.get("more_body", False)
         return message
 
-    def farewell(self, response: Response) -> Response:
-        return response if self._ended else _Farewell(self, response)
+    def respond_early(self, response: Response) -> Response:
+        return response if self._ended else _EarlyResponse(self, response)
 
     async def discard(self) -> None:
         size_bytes = 0
@@ -46,8 +46,8 @@ class Body:
                     size_bytes += len(message.get("body", b""))
 
 
-class _Farewell(Response):
-    def __init__(self, body: Body, response: Response) -> None:
+class _EarlyResponse(Response):
+    def __init__(self, body: RequestBody, response: Response) -> None:
         super().__init__(response.body, response.status_code, media_type=response.media_type)
         self.raw_headers = [*response.raw_headers, (b"connection", b"close")]
         self._body = body

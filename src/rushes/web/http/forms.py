@@ -70,7 +70,7 @@ class Form:
         return self.file_name is not None
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Answers what of it belongs to the file."""
+        """Returns what of it belongs to the file."""
         try:
             self._parser.write(data)
         except FormParserError as error:

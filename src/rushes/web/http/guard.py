@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rushes import ids
 from rushes.accounts import security_log
-from rushes.web import addresses, problems
+from rushes.web.http import addresses, problems
 
 log = logging.getLogger("rushes.http")
 

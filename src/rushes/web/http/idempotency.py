@@ -15,11 +15,11 @@ from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 
 from rushes import errors
-from rushes.accounts import once_store
+from rushes.accounts import store
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.web.models import SHOWN_ONCE
-from rushes.web.site import Site
+from rushes.web.services import Services
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -39,7 +39,7 @@ class Repeat:
 
     def run(
         self,
-        site: Site,
+        services: Services,
         who: Principal,
         body: BaseModel | bytes | None,
         model: type[M],
@@ -57,7 +57,7 @@ class Repeat:
 
         for _ in range(TRIES):
             try:
-                return site.db.run(once)
+                return services.db.run(once)
             except _Overtaken:
                 # What the twin has answered is there now.
                 continue
@@ -67,7 +67,7 @@ class Repeat:
         """The answer that was kept for this key."""
         if self.key is None:
             return None
-        row = once_store.kept(tx, who.user_id, self.key)
+        row = store.kept_answer(tx, who.user_id, self.key)
         if row is None:
             return None
         if row["fingerprint"] != fingerprint:
@@ -80,7 +80,7 @@ class Repeat:
             return
         hidden = {name for name in _shown_once(type(answer)) if getattr(answer, name) is not None}
         body = answer.model_dump_json(exclude=hidden)
-        if not once_store.keep(tx, who.user_id, self.key, fingerprint, body):
+        if not store.keep_answer(tx, who.user_id, self.key, fingerprint, body):
             raise _Overtaken
 
     def fingerprint(self, body: BaseModel | bytes | None) -> str:

@@ -15,7 +15,7 @@ from rushes.accounts.account import Principal
 from rushes.jobs import read_store
 from rushes.limits import Hold, What, refuse_beyond
 from rushes.web import auth
-from rushes.web.site import Here, Site
+from rushes.web.services import Here, Services
 
 T = TypeVar("T")
 
@@ -24,17 +24,17 @@ def hold(what: What, who: Principal) -> Hold:
     return Hold(what=what, user_id=who.user_id, session_id=who.session_id, token_id=who.token_id)
 
 
-async def at_the_door(site: Site, request: Request, call: Callable[[], T]) -> T:
+async def at_the_door(services: Services, request: Request, call: Callable[[], T]) -> T:
     """A call that hashes a password: few from one network at the same time, few in all."""
     network = throttle.network_of(auth.address_of(request))
-    with site.holds.held(Hold(what=What.SIGN_INS, user_id=network)):
-        return await site.passwords.run(call)
+    with services.holds.held(Hold(what=What.SIGN_INS, user_id=network)):
+        return await services.passwords.run(call)
 
 
-def cut_ended(site: Site, user_id: str | None = None) -> None:
+def cut_ended(services: Services, user_id: str | None = None) -> None:
     """End what people hold open without being allowed to any more: this user's, or anybody's. The
     chores ask now and then, for what was decided elsewhere."""
-    holds = [each for each in site.holds.all() if user_id in (None, each.user_id)]
+    holds = [each for each in services.holds.all() if user_id in (None, each.user_id)]
     if not holds:
         return
     given = [
@@ -46,7 +46,7 @@ def cut_ended(site: Site, user_id: str | None = None) -> None:
         }
         for number, each in enumerate(holds)
     ]
-    with site.db.read() as tx:
+    with services.db.read() as tx:
         over = accounts.ended(tx, given)
     for number in over:
         holds[number].cut()
@@ -66,10 +66,10 @@ class HeldStream(StreamingResponse):
             self._leave()
 
 
-def _room_for_jobs(who: auth.User, site: Here) -> None:
-    most = site.settings.user_jobs
+def _room_for_jobs(who: auth.User, services: Here) -> None:
+    most = services.settings.user_jobs
     if most:
-        with site.db.read() as tx:
+        with services.db.read() as tx:
             waiting = read_store.waiting_of(tx, who.user_id, most)
         refuse_beyond(waiting + 1, most, "jobs waiting already")
 

@@ -16,7 +16,7 @@ log = logging.getLogger("rushes.health")
 WAIT_SECONDS = 4.0
 
 
-class Probe:
+class HealthProbe:
     """However many ask, one thread at a time looks. It is its own: all others may be waiting for
     the very thing that does not answer."""
 

@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from rushes.media.storage import Storage
-from rushes.web import problems
+from rushes.storage.storage import Storage
+from rushes.web.http import problems
 
 CHUNK_BYTES = 512 * 1024
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -12,7 +12,7 @@ import msgspec
 
 from rushes.engines import catalog
 from rushes.transcripts import captions, editing
-from rushes.transcripts.transcript import Segment, Transcript, Word, joined
+from rushes.transcripts.transcript import Transcript, TranscriptSegment, Word, joined
 
 Format = Literal["json", "text", "srt", "vtt", "verbose_json", "diarized_json"]
 
@@ -95,7 +95,7 @@ def _verbose(heard: Heard, words: bool) -> dict[str, Any]:
     return made
 
 
-def _segment(number: int, segment: Segment, words: Sequence[Word]) -> dict[str, Any]:
+def _segment(number: int, segment: TranscriptSegment, words: Sequence[Word]) -> dict[str, Any]:
     """All that programs look for. We keep no tokens and no probability of silence; the mean
     logarithm is that of the words' confidence."""
     return {

@@ -22,15 +22,19 @@ from rushes.jobs import read_store
 from rushes.jobs.job import LIVE, Job, State
 from rushes.media import library, pipeline
 from rushes.media import store as media_store
-from rushes.media.upload import Wishes
-from rushes.web import auth, idempotency, openai_answers, openai_form, problems, sse, uploads
+from rushes.uploads.upload import UploadOptions
+from rushes.web import auth
+from rushes.web.api import uploads
 from rushes.web.api.models import capabilities
-from rushes.web.forms import Form
-from rushes.web.holding import RoomForJobs
-from rushes.web.openai_answers import Heard
-from rushes.web.openai_following import Failed, Following
-from rushes.web.openai_form import Asked
-from rushes.web.site import Here, Site
+from rushes.web.http import idempotency, problems, sse
+from rushes.web.http.forms import Form
+from rushes.web.http.open_streams import RoomForJobs
+from rushes.web.openai import answers as openai_answers
+from rushes.web.openai import form as openai_form
+from rushes.web.openai.answers import Heard
+from rushes.web.openai.following import Failed, TranscriptionFollower
+from rushes.web.openai.form import Asked
+from rushes.web.services import Here, Services
 
 # Their libraries repeat what took too long, and say so.
 TRIED_BEFORE = "x-stainless-retry-count"
@@ -78,11 +82,11 @@ class ModelList(BaseModel):
     dependencies=[RoomForJobs],
 )
 async def transcriptions(
-    request: Request, who: auth.User, site: Here, once: idempotency.Once
+    request: Request, who: auth.User, services: Here, once: idempotency.Once
 ) -> Response:
     """The answer comes when the transcript is there, or piece by piece with `stream`. The file
     becomes a media of yours; `Rushes-Media-Id` and `Rushes-Transcription-Id` say which."""
-    return await _answer(request, who, site, once, "transcribe")
+    return await _answer(request, who, services, once, "transcribe")
 
 
 @receiving.post(
@@ -93,24 +97,26 @@ async def transcriptions(
     dependencies=[RoomForJobs],
 )
 async def translations(
-    request: Request, who: auth.User, site: Here, once: idempotency.Once
+    request: Request, who: auth.User, services: Here, once: idempotency.Once
 ) -> Response:
     """As `/v1/audio/transcriptions`, in English whatever is spoken."""
-    return await _answer(request, who, site, once, "translate")
+    return await _answer(request, who, services, once, "translate")
 
 
 @router.get("")
-def list_models(who: auth.User, site: Here) -> ModelList:
+def list_models(who: auth.User, services: Here) -> ModelList:
     """What `model` may name. Names of OpenAI's models mean the default one."""
-    can = capabilities(site)
+    can = capabilities(services)
     names = [each.name for each in can.models if each.purpose == "transcription"]
     names += [openai_form.WHISPER_1] if openai_form.WHISPER_1 not in names else []
     return ModelList(data=[Model(id=each, owned_by=can.provider) for each in names])
 
 
 @router.get("/{model_id:path}", responses=problems.documented_openai(404))
-def get_model(model_id: Annotated[str, Path(max_length=200)], who: auth.User, site: Here) -> Model:
-    can = capabilities(site)
+def get_model(
+    model_id: Annotated[str, Path(max_length=200)], who: auth.User, services: Here
+) -> Model:
+    can = capabilities(services)
     openai_form.find_model(can, model_id)
     return Model(id=model_id, owned_by=can.provider)
 
@@ -118,11 +124,11 @@ def get_model(model_id: Annotated[str, Path(max_length=200)], who: auth.User, si
 # The request
 
 
-class _Order:
+class _IncomingForm:
     """One request's form, and what it asks for as soon as that is known."""
 
-    def __init__(self, request: Request, site: Site, task: Task) -> None:
-        self._site = site
+    def __init__(self, request: Request, services: Services, task: Task) -> None:
+        self._site = services
         self._task = task
         self._is_repeated = request.headers.get(TRIED_BEFORE, "0") != "0"
         self.asked = Asked(task=task)
@@ -133,9 +139,9 @@ class _Order:
             lenient=True,
         )
 
-    def wishes(self) -> Wishes:
+    def upload_options(self) -> UploadOptions:
         self.asked = openai_form.read(self.form, self._task, capabilities(self._site))
-        return self.asked.wishes(self.form.file_name or "")
+        return self.asked.upload_options(self.form.file_name or "")
 
     def started(self, tx: Tx, media_id: str) -> Started:
         [job] = read_store.live_jobs_of(tx, [media_id])
@@ -155,10 +161,10 @@ class _StartedBefore(Exception):
 
 
 def _same_before(tx: Tx, job: Job) -> Started | None:
-    """The newest that has listened to the same file for the same wishes."""
+    """The newest that has listened to the same file with the same options."""
     item = library.found(tx, job.media_id or "", job.user_id)
     for twin in reversed(media_store.twins(tx, item).seen):
-        wanted = read_store.Filter(kind=pipeline.TRANSCRIBE, media_id=twin)
+        wanted = read_store.JobFilter(kind=pipeline.TRANSCRIBE, media_id=twin)
         for each in read_store.list_jobs(tx, wanted, limit=1):
             is_of_use = each.state in LIVE or each.state is State.COMPLETED
             if is_of_use and each.args == job.args:
@@ -167,16 +173,23 @@ def _same_before(tx: Tx, job: Job) -> Started | None:
 
 
 async def _answer(
-    request: Request, who: auth.User, site: Site, once: idempotency.Repeat, task: Task
+    request: Request, who: auth.User, services: Services, once: idempotency.Repeat, task: Task
 ) -> Response:
-    order = _Order(request, site, task)
+    incoming = _IncomingForm(request, services, task)
     try:
         made = await uploads.receive(
-            request, who, site, once, order.form, Started, wishes=order.wishes, work=order.started
+            request,
+            who,
+            services,
+            once,
+            incoming.form,
+            Started,
+            read_options=incoming.upload_options,
+            work=incoming.started,
         )
     except _StartedBefore as error:
         made = error.started
-    asked, following = order.asked, Following(site, made.job_id)
+    asked, following = incoming.asked, TranscriptionFollower(services, made.job_id)
     headers = {TRANSCRIPTION_ID: made.job_id, MEDIA_ID: made.media_id}
     if asked.stream:
         headers |= sse.HEADERS
@@ -192,18 +205,18 @@ async def _answer(
     return Response(text, media_type=openai_answers.MEDIA_TYPES[asked.format], headers=headers)
 
 
-async def _wait(request: Request, following: Following) -> None:
+async def _wait(request: Request, following: TranscriptionFollower) -> None:
     async with aclosing(following.texts()) as texts:
         async for _ in texts:
             if await request.is_disconnected():
                 raise ClientDisconnect
 
 
-def _rendered(following: Following, asked: Asked) -> str:
+def _rendered(following: TranscriptionFollower, asked: Asked) -> str:
     return openai_answers.render(following.heard(asked.task), asked.format, words=asked.words)
 
 
-async def _events(following: Following, asked: Asked) -> AsyncIterator[bytes]:
+async def _events(following: TranscriptionFollower, asked: Asked) -> AsyncIterator[bytes]:
     """Text as it comes, then all of it. What goes wrong is told as the last event."""
     said = ""
     try:

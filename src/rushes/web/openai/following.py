@@ -14,11 +14,11 @@ from rushes.engines.engine import Task
 from rushes.jobs import passage_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import TERMINAL, Job, State
-from rushes.live import Filter, Message, Subscription
+from rushes.live import EventFilter, Message, Subscription
 from rushes.transcripts import archive, passages
 from rushes.transcripts.transcript import clean
-from rushes.web.openai_answers import Heard
-from rushes.web.site import Site
+from rushes.web.openai.answers import Heard
+from rushes.web.services import Services
 
 log = logging.getLogger("rushes.web")
 
@@ -46,12 +46,12 @@ class Failed(Exception):
         self.goes_on = goes_on
 
 
-class Following:
+class TranscriptionFollower:
     """Events tell of it at once. The database is asked all the same now and then, so whatever
     becomes of events, nothing is missed."""
 
-    def __init__(self, site: Site, job_id: str) -> None:
-        self._site = site
+    def __init__(self, services: Services, job_id: str) -> None:
+        self._site = services
         self._job_id = job_id
         self._job: Job | None = None
         # The number of the passage that was told last.
@@ -105,7 +105,7 @@ class Following:
 
     def _subscribe(self) -> Subscription:
         types = ENDS | {PASSAGE}
-        return self._site.relay.subscribe(None, Filter(None, job_id=self._job_id, types=types))
+        return self._site.relay.subscribe(None, EventFilter(None, job_id=self._job_id, types=types))
 
     def _passages(self, news: Sequence[Message]) -> list[str]:
         """None of them when others may have been lost before them: the database has them all."""

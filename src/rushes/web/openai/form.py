@@ -12,12 +12,12 @@ from typing import Any, Literal, cast, get_args
 
 from rushes import errors
 from rushes.engines import catalog
-from rushes.engines.engine import Capabilities, Model, ModelUnavailable, Task
-from rushes.media import upload
-from rushes.media.upload import Wishes
+from rushes.engines.engine import Capabilities, EngineModel, ModelUnavailable, Task
 from rushes.transcripts.transcript import clean
-from rushes.web.forms import Form
-from rushes.web.openai_answers import Format
+from rushes.uploads import upload
+from rushes.uploads.upload import UploadOptions
+from rushes.web.http.forms import Form
+from rushes.web.openai.answers import Format
 
 FIELDS = frozenset({"model", "language", "prompt", "response_format", "stream"})
 LISTS = frozenset({"timestamp_granularities", "languages", "keywords"})
@@ -46,23 +46,23 @@ class Asked:
     words: bool = False
     stream: bool = False
 
-    def wishes(self, file_name: str) -> Wishes:
+    def upload_options(self, file_name: str) -> UploadOptions:
         """Only to be listened to: nobody has asked for something to watch."""
-        plain = upload.wishes_of({"filename": file_name.encode()})
+        plain = upload.options_of({"filename": file_name.encode()})
         speech: dict[str, Any] = {
             "model": self.model,
             "task": self.task if self.task == "translate" else None,
             "prompt": self.prompt,
             "vocabulary": list(self.vocabulary) or None,
         }
-        options = replace(
-            plain.options,
+        processing = replace(
+            plain.processing,
             transcode=False,
             language=self.language,
             diarize=True if self.format == "diarized_json" else None,
             speech=speech,
         )
-        return replace(plain, options=options)
+        return replace(plain, processing=processing)
 
 
 def read(form: Form, task: Task, can: Capabilities) -> Asked:
@@ -84,7 +84,7 @@ def read(form: Form, task: Task, can: Capabilities) -> Asked:
     )
 
 
-def find_model(can: Capabilities, name: str) -> Model | None:
+def find_model(can: Capabilities, name: str) -> EngineModel | None:
     """By our name, a shorter one, or one of theirs. None when the engine does not tell what it
     has: then it has to find out for itself."""
     known = {each.name: each for each in can.models if each.purpose == "transcription"}
@@ -105,13 +105,15 @@ def find_model(can: Capabilities, name: str) -> Model | None:
     return known[short]
 
 
-def _check_task(model: Model | None, task: Task) -> None:
+def _check_task(model: EngineModel | None, task: Task) -> None:
     can = model.capabilities if model else ()
     if model and can and task == "translate" and task not in can:
         raise errors.BadField("model", f"{model.name} cannot translate")
 
 
-def _language(fields: dict[str, str], several: Sequence[str], model: Model | None) -> str | None:
+def _language(
+    fields: dict[str, str], several: Sequence[str], model: EngineModel | None
+) -> str | None:
     """Of several that it may be, none is sure."""
     given = fields.get("language") or (several[0].strip() if len(several) == 1 else "")
     if not given:

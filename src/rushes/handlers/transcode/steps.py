@@ -1,0 +1,270 @@
+"""The jobs that make a version to watch: `transcode`, `trim`, `composite`, and `span`, a share of
+one of them.
+
+What is playable as it is, is published first; then one process decodes once for all rungs. Every
+finished segment is where it stays, so whoever goes on after a crash makes only what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from rushes import errors, renditions
+from rushes.handlers.transcode import audio, images, subtitles
+from rushes.handlers.transcode.segments import Background, Differs, Workspace, segment_of
+from rushes.handlers.transcode.source import Source, what_is_missing
+from rushes.handlers.transcode.video import DIVIDED, ORIGINAL, Picture
+from rushes.protocol import Rendition
+from rushes.tools import ffmpeg, playlist, process
+from rushes.tools.probe import refused
+from rushes.tools.timeline import OUTLASTS_SECONDS, Timeline
+from rushes.worker.context import JobContext
+
+# All else waits no longer for something to play: it may never come.
+FIRST_PLAY_SECONDS = 2.0
+ENDED = ("completed", "failed")
+
+
+def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
+    """A new version of the job's media. `keep`: go on with what an earlier attempt has made."""
+    workspace = Workspace.of(job)
+    try:
+        terms = _terms(job)
+        keep = keep and workspace.progress.notes.get("terms") == terms
+        workspace.progress.note("terms", terms)
+        workspace.progress.step("probe")
+        source = Source(workspace)
+        if keep or workspace.progress.notes.get(DIVIDED):
+            _adopt(workspace)
+        return _video(workspace, source) if source.found.video else _sound(workspace, source)
+    finally:
+        workspace.artifacts.close()
+
+
+def span(job: JobContext) -> dict[str, Any]:
+    """Some segments of the version that the parent makes."""
+    workspace = Workspace.of(job)
+    try:
+        workspace.progress.step("probe")
+        source = Source(workspace)
+        source.rate_is(job.args.get("frame_rate"))
+        workspace.progress.step("transcode")
+        return {"segments": Picture(workspace, source).encode_span()}
+    except Differs as error:
+        # Whoever has the encoder that began it may go on with it.
+        raise errors.RetryLater(error.message, code=error.code) from error
+    finally:
+        workspace.artifacts.close()
+
+
+def _terms(job: JobContext) -> str:
+    """What was made on other terms cannot be continued."""
+    asked = {name: job.args.get(name) for name in ("settings", "edit", "qualities")}
+    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()[:16]
+
+
+def _adopt(workspace: Workspace) -> None:
+    """What can be continued: a rendition only if it is known what it is."""
+    notes = workspace.progress.notes
+
+    def wanted(name: str) -> bool:
+        rendition, _, file = name.partition("/")
+        if name in (playlist.MASTER, playlist.MANIFEST):
+            return False
+        return not file or rendition.startswith("audio") or f"codecs {rendition}" in notes
+
+    workspace.artifacts.adopt(wanted)
+
+
+def _video(workspace: Workspace, source: Source) -> dict[str, Any]:
+    source.look()
+    try:
+        return _pictures(workspace, source)
+    except OutOfOrder:
+        # Sound and copy were begun from the source as it was.
+        workspace.artifacts.discard((f"{ORIGINAL}/", "audio"))
+        workspace.progress.pictures.clear()
+        workspace.progress.sounds.clear()
+        workspace.progress.warnings.clear()
+        return _pictures(workspace, source)
+
+
+class OutOfOrder(Exception):
+    """The times of a source turned out to be broken after the work had begun."""
+
+
+def _pictures(workspace: Workspace, source: Source) -> dict[str, Any]:
+    progress = workspace.progress
+    picture = Picture(workspace, source)
+    encoded = threading.Event()
+    with Background(workspace.job) as background:
+        picture.start_copy(background)
+        audio.start(workspace, background, source)
+        progress.step("thumbnail")
+        # What nobody can watch yet comes first: all that only helps to find it waits for that.
+        if ORIGINAL in progress.pictures:
+            _wait_for_first_play(workspace)
+        background.start(lambda: _thumbnail_later(workspace, source, background, encoded))
+        if source.index():
+            raise OutOfOrder
+        progress.step("transcode")
+        if not picture.divides(source.timeline()):
+            images.keep_rung(workspace, picture.smallest)
+        try:
+            times = picture.encode(background)
+        except errors.Divided:
+            _thumbnail(workspace, source, progress.watch)
+            raise
+        encoded.set()
+        background.join(progress.watch)
+    picture.check_copy(times)
+    for each in picture.made:
+        workspace.finish(each.name)
+    return _finish(workspace, source, picture, times)
+
+
+def _wait_for_first_play(workspace: Workspace) -> None:
+    """Of what is copied, which takes a moment. Programs that run beside it make it longer."""
+    progress, names = workspace.progress, [ORIGINAL, *workspace.progress.sounds]
+    until = time.monotonic() + FIRST_PLAY_SECONDS
+    while time.monotonic() < until and any(
+        segment_of(name, 0) not in workspace.artifacts.files
+        and progress.rendition(name).status not in ENDED
+        for name in names
+    ):
+        progress.watch()
+        workspace.job.wait(0.02)
+
+
+def _thumbnail(workspace: Workspace, source: Source, watch: process.Watch) -> None:
+    if "thumbnail.jpg" not in workspace.artifacts.files:
+        begin, end = workspace.begin, workspace.edit.get("end") or source.found.duration or 0.0
+        images.thumbnail(workspace, source.path, source.video, begin, max(0.0, end - begin), watch)
+
+
+def _thumbnail_later(
+    workspace: Workspace, source: Source, background: Background, encoded: threading.Event
+) -> None:
+    _wait_for_first_segment(workspace, background, encoded, workspace.progress.pictures)
+    _thumbnail(workspace, source, background.watch)
+
+
+def _storyboard(
+    workspace: Workspace, source: Source, picture: Picture, times: Timeline, watch: process.Watch
+) -> None:
+    if "storyboard.vtt" not in workspace.artifacts.files:
+        footage = images.footage_of_rung(workspace, picture.smallest, times)
+        footage = footage or images.Footage.of(source.path, source.video, times)
+        images.storyboard(workspace, footage, source.video.shown, times.seconds, watch)
+
+
+def _wait_for_first_segment(
+    workspace: Workspace,
+    background: Background,
+    encoded: threading.Event,
+    names: Iterable[str],
+) -> None:
+    first = [segment_of(name, 0) for name in names]
+    while not encoded.is_set() and not any(name in workspace.artifacts.files for name in first):
+        background.watch()
+        workspace.job.wait(0.1)
+
+
+def _finish(
+    workspace: Workspace, source: Source, picture: Picture, times: Timeline
+) -> dict[str, Any]:
+    progress, video = workspace.progress, source.video
+    if said := source.missing:
+        workspace.warn("end_missing", said)
+    progress.step("master_playlist")
+    _storyboard(workspace, source, picture, times, progress.watch)
+    if source.found.chapters:
+        zero = float(times.zero_pts * times.time_base)
+        track = images.chapters_track(source.found.chapters, zero, times.seconds)
+        workspace.artifacts.put("chapters.vtt", track.encode())
+    names = [each.name for each in picture.made]
+    temporary: list[str] = []
+    if picture.lists_copy(times):
+        names.insert(0, ORIGINAL)
+    elif ORIGINAL in progress.pictures and not workspace.profile.keep_original:
+        # It has done its work; whoever watches it may go on for a while.
+        temporary = [ORIGINAL]
+        progress.change(ORIGINAL, status="skipped")
+    videos = [_video_of(progress.pictures[name]) for name in names]
+    sounds = _sounds(workspace)
+    heard = max((sum(workspace.seconds_of(each.name)) for each in sounds), default=0.0)
+    seconds = heard if heard > times.seconds + OUTLASTS_SECONDS else times.seconds
+    zero = float(times.zero_pts * times.time_base)
+    texts = subtitles.make(workspace, source, zero=zero, seconds=seconds)
+    _publish(workspace, videos, sounds, texts, seconds)
+    width, height = video.shown
+    return {
+        "kind": "video",
+        "duration": round(seconds, 3),
+        "width": width,
+        "height": height,
+        "frames": times.frames,
+        "segments": len(times.segments),
+        "renditions": [row.name for row in progress.pictures.values() if row.status == "completed"],
+        "temporary": temporary,
+        "subtitles": [each.name for each in texts],
+        "chapters": len(source.found.chapters),
+        "warnings": workspace.warnings,
+    }
+
+
+def _sound(workspace: Workspace, source: Source) -> dict[str, Any]:
+    workspace.progress.step("transcode")
+    seconds = audio.make_alone(workspace, source)
+    if not seconds:
+        raise refused("there is no sound in this file that could be read", "damaged")
+    if not workspace.edit and (said := what_is_missing(source.found, seconds)):
+        workspace.warn("end_missing", said)
+    workspace.progress.step("thumbnail")
+    images.waveform(workspace, source.path, source.found, seconds)
+    workspace.progress.step("master_playlist")
+    zero = audio.begin(source.found) + workspace.begin
+    texts = subtitles.make(workspace, source, zero=zero, seconds=seconds)
+    _publish(workspace, [], _sounds(workspace), texts, seconds)
+    return {
+        "kind": "audio",
+        "duration": round(seconds, 3),
+        "renditions": [row.name for row in workspace.progress.sounds.values()],
+        "subtitles": [each.name for each in texts],
+        "warnings": workspace.warnings,
+    }
+
+
+def _publish(
+    workspace: Workspace,
+    videos: Sequence[playlist.Video],
+    sounds: Sequence[playlist.Audio],
+    texts: Sequence[playlist.Text],
+    seconds: float,
+) -> None:
+    workspace.artifacts.put(playlist.MASTER, playlist.master(videos, sounds, texts).encode())
+    listed: list[playlist.Video | playlist.Audio] = [*videos, *sounds]
+    tracks = [
+        playlist.DashTrack(each, workspace.seconds_of(each.name), ffmpeg.TICKS) for each in listed
+    ]
+    workspace.artifacts.put(playlist.MANIFEST, playlist.manifest(tracks, seconds, texts).encode())
+    workspace.progress.step("finalize")
+    workspace.artifacts.flush()
+
+
+def _video_of(rendition: Rendition) -> playlist.Video:
+    video = renditions.video(rendition)
+    assert video is not None, f"{rendition.name} is not known well enough"
+    return video
+
+
+def _sounds(workspace: Workspace) -> list[playlist.Audio]:
+    made = workspace.progress.sounds.values()
+    listed = [renditions.audio(each) for each in made if each.status == "completed"]
+    return [each for each in listed if each is not None]

@@ -1,0 +1,1 @@
+"""What can be watched of a version, also while it is being made."""

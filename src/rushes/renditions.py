@@ -1,0 +1,123 @@
+"""Renditions as a worker tells of them, as they are kept, and as players need them. Pure.
+
+A worker is not trusted: what does not fit is left out, never an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+import msgspec
+
+from rushes import sanitize
+from rushes.protocol import Rendition
+from rushes.tools import playlist
+
+GROUP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+LEFT_OUT = ("skipped", "failed")
+CODECS = re.compile(r"[A-Za-z0-9._, -]{1,200}")
+RANGES = ("SDR", "PQ", "HLG")
+# A worker that lists more makes no ladder.
+MOST = 200
+
+
+def told(renditions: Sequence[Rendition]) -> dict[str, list[dict[str, Any]]]:
+    """As `detail` of a report has them: sounds beside pictures are listed apart."""
+    videos = [_told(each) for each in renditions if each.kind == "video"]
+    audios = [_told(each) for each in renditions if each.kind == "audio"]
+    if not videos:
+        return {"renditions": audios} if audios else {}
+    return {"renditions": videos, "audio": audios} if audios else {"renditions": videos}
+
+
+def _told(rendition: Rendition) -> dict[str, Any]:
+    known = {name: value for name, value in asdict(rendition).items() if value is not None}
+    return {
+        **known,
+        "segments_total": rendition.segments_total,
+        "progress": rendition.progress,
+    }
+
+
+def planned(renditions: Sequence[Rendition]) -> list[Rendition]:
+    """Without how far each is, which is counted."""
+    return [
+        replace(
+            each,
+            segments_completed=0,
+            status=each.status if each.status in LEFT_OUT else "pending",
+        )
+        for each in renditions
+    ]
+
+
+def cleaned(renditions: Sequence[Rendition]) -> list[Rendition]:
+    """As they may stand in playlists; what cannot be is left out."""
+    fitting = _fitting(msgspec.to_builtins(renditions[:MOST]))
+    return [_plain(each) for each in {each.name: each for each in fitting}.values()]
+
+
+def encode(renditions: Sequence[Rendition]) -> str:
+    return msgspec.json.encode(renditions).decode()
+
+
+def decode(text: str | None) -> list[Rendition]:
+    return _fitting(msgspec.json.decode(text)) if text else []
+
+
+def _fitting(entries: list[Any]) -> list[Rendition]:
+    found = []
+    for each in entries:
+        with suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(each, Rendition))
+    return found
+
+
+def video(each: Rendition) -> playlist.Video | None:
+    """None until all that a player must know is known."""
+    if not (each.width and each.height and each.bandwidth and each.codecs and each.frame_rate):
+        return None
+    return playlist.Video(
+        name=each.name,
+        width=each.width,
+        height=each.height,
+        bandwidth=each.bandwidth,
+        average_bandwidth=each.average_bandwidth or each.bandwidth,
+        codecs=each.codecs,
+        frame_rate=each.frame_rate,
+        range=each.range or "SDR",
+    )
+
+
+def audio(each: Rendition) -> playlist.Audio | None:
+    if not (each.codecs and each.bandwidth):
+        return None
+    return playlist.Audio(
+        name=each.name,
+        codecs=each.codecs,
+        bandwidth=each.bandwidth,
+        channels=each.channels or 2,
+        language=each.language,
+        title=each.title or "",
+        default=each.default is not False,
+        group=each.group or "",
+        track=each.track or 0,
+    )
+
+
+def _plain(each: Rendition) -> Rendition:
+    """With words that can stand in a playlist."""
+    codecs = each.codecs if each.codecs and CODECS.fullmatch(each.codecs) else None
+    return replace(
+        each,
+        codecs=codecs,
+        range=each.range if each.range in RANGES else None,
+        title=sanitize.line(each.title, 200) if each.title else None,
+        language=sanitize.line(each.language, 40) if each.language else None,
+        group=each.group if each.group and GROUP.fullmatch(each.group) else None,
+        encoder=sanitize.word(each.encoder),
+    )

@@ -1,0 +1,1 @@
+"""What HTTP needs beside routes: limits, errors, ranges, streams, bodies."""
