@@ -145,9 +145,9 @@ def _run(*arguments: str) -> None:
     subprocess.run([ffmpegs.known(), "-v", "error", "-y", *arguments], check=True, timeout=120)
 
 
-def _upload(server: Running, path: Path, title: str, **wishes: str) -> str:
+def _upload(server: Running, path: Path, title: str, **options: str) -> str:
     with server.client() as admin, path.open("rb") as file:
-        data = {"title": title, "profile": "quick", **wishes}
+        data = {"title": title, "profile": "quick", **options}
         made = admin.post("/media", files={"file": (path.name, file)}, data=data)
     assert made.status_code == 201, made.text
     return str(made.json()["id"])

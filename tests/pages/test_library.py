@@ -14,7 +14,7 @@ from pages.conftest import Visit
 from running import Running
 from rushes.db.database import Tx
 from rushes.media import library as media_library
-from rushes.media.media import NewMedia, Options
+from rushes.media.media import NewMedia, ProcessingOptions
 from web import library
 
 MARKUP = "<img src=x onerror=alert(1)> & <b>bold</b>"
@@ -38,7 +38,7 @@ def titles(page: Page) -> list[str]:
 
 def add_many(running: Running, owner: str, count: int) -> None:
     """Without work, in one transaction."""
-    quiet = Options(transcode=False, transcribe=False)
+    quiet = ProcessingOptions(transcode=False, transcribe=False)
 
     def put(tx: Tx) -> None:
         for number in range(count):

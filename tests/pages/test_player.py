@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from handlers.transcode.test_playing import film, wait_until
 from pages.checks import barriers
 from pages.conftest import Visit
 from running import Clients, Process, Running
-from transcode.test_playing import film, wait_until
 from web import library
 
 SMALL = [{"height": 360, "bitrate": 600}, {"height": 180, "bitrate": 200}]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from pages import checks
 from pages.conftest import Visit
 from running import Process, Running
+from rushes import kinds
 from rushes.jobs.queue import Claimant
+from rushes.kinds import Kind
 from rushes.protocol import Claim
 from web import library
 
@@ -307,6 +310,47 @@ def test_others_see_only_their_own_jobs(server: Running, visit: Visit) -> None:
     page.goto(f"{server.url}/queue/{theirs}")
     expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
     assert not checks.is_too_wide(page)
+
+
+def test_kinds_of_ones_own_are_listed_labelled_and_told_of(
+    server: Running, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Kind(name="acme.summarize", label="Summary")
+    monkeypatch.setitem(kinds._declared, kind.name, kind)
+    with server.client() as admin:
+        owner = library.user_id(admin)
+    page = visit(server, "/queue")
+    page.get_by_label("Kind").select_option("Summary")
+    expect(page).to_have_url(f"{server.url}/queue?kind={kind.name}")
+    page.get_by_role("button", name="Clear the filters").first.click()
+    library.enqueue(server, owner, "webhook")
+    job_id = library.enqueue(server, owner, kind.name)
+    expect(row(page, job_id)).to_contain_text("Summary")
+    expect(rows(page)).to_have_count(1)
+    page.goto(f"{server.url}/settings/webhooks")
+    page.get_by_role("button", name="New webhook").click()
+    page.get_by_label("Only what I choose").check()
+    expect(page.get_by_label(f"{kind.name}.failed")).to_be_checked()
+    page.get_by_label("All of Summary").check()
+    expect(page.get_by_label(f"{kind.name}.failed")).to_be_disabled()
+    expect(page.get_by_label("purge.failed")).to_have_count(0)
+
+
+def test_no_page_is_shown_before_the_kinds_are_known(server: Running, visit: Visit) -> None:
+    with server.client() as admin:
+        owner = library.user_id(admin)
+    library.enqueue(server, owner)
+    library.enqueue(server, owner, "webhook")
+    page = visit(server, "/queue")
+    expect(rows(page)).to_have_count(1)
+    page.route("**/api/v1/kinds", lambda route: route.abort())
+    page.reload()
+    expect(page.get_by_role("heading", name="Rushes does not answer")).to_be_visible()
+    page.unroute_all()
+    with page.expect_request("**/api/v1/jobs?*") as asked:
+        page.get_by_role("button", name="Try again").click()
+    assert "not_kind=span%2Cpurge%2Cwebhook" in asked.value.url
+    expect(rows(page)).to_have_count(1)
 
 
 def test_the_charts_say_in_words_what_they_show(server: Running, visit: Visit) -> None:

@@ -346,7 +346,7 @@ def test_a_webhook_is_added_tested_and_its_log_follows(server: Running, visit: V
         expect(page.get_by_label("Secret", exact=True)).to_have_value(re.compile("^whsec_"))
         page.get_by_role("button", name="Done").click()
         hook = page.get_by_role("list", name="Webhooks").get_by_role("listitem").first
-        expect(hook).to_contain_text("media.ready, transcode.*, transcription.failed")
+        expect(hook).to_contain_text("media.ready, transcode.*, transcription.failed, trim.failed")
 
         page.get_by_role("button", name=f"Send a test to {receiver.url}").click()
         log = page.get_by_role("list", name=f"Log of {receiver.url}")

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit, sign_in_link
 from running import Running
-from rushes.web import sse
+from rushes.web.http import sse
 
 PASSWORD = "correct horse battery"
 WRONG = "incorrect horse battery"

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 import speech
 from pages.checks import barriers
 from pages.conftest import Visit
 from running import Process, Running
 from rushes.media import library as media_library
-from rushes.media.media import NewMedia, Options
+from rushes.media.media import NewMedia, ProcessingOptions
 from rushes.transcripts import archive
-from rushes.transcripts.transcript import Engine, Segment, Transcript, Word
+from rushes.transcripts.transcript import Transcript, TranscriptEngine, TranscriptSegment, Word
 from shell import until
 from web import library
 
-ENGINE = Engine(provider="local", transcription_model="whisper-tiny.en")
+ENGINE = TranscriptEngine(provider="local", transcription_model="whisper-tiny.en")
 SOURCE = "sources/recording"
 ADA, BOB = "SPEAKER_00", "SPEAKER_01"
 TALK = (
@@ -39,7 +39,7 @@ def said(*turns: tuple[str | None, str], seconds: float = 5) -> Transcript:
         start = number * seconds
         id = f"seg_{number + 1:06d}"
         end = start + seconds
-        segments.append(Segment(id=id, start=start, end=end, text=text, speaker=speaker))
+        segments.append(TranscriptSegment(id=id, start=start, end=end, text=text, speaker=speaker))
         each = text.split()
         step = min(1.0, seconds / max(1, len(each)))
         words += [
@@ -80,7 +80,7 @@ def talk(server: Running) -> Callable[..., str]:
             title="Harbour",
             file_name="harbour.mov",
             source_key=SOURCE,
-            options=Options(transcode=False, **{"transcribe": False, **how}),
+            options=ProcessingOptions(transcode=False, **{"transcribe": False, **how}),
         )
         db, queue = server.rushes.db, server.rushes.queue
         media_id = db.run(lambda tx: media_library.add(tx, queue, new))
@@ -109,8 +109,8 @@ def panel(page: Page) -> Locator:
     return page.get_by_role("region", name="Transcript", exact=True)
 
 
-def line(page: Page, number: int) -> Locator:
-    return panel(page).locator(f"li[data-line='{number}']")
+def segment(page: Page, number: int) -> Locator:
+    return panel(page).locator(f"li[data-segment='{number}']")
 
 
 def word(page: Page, text: str) -> Locator:
@@ -118,8 +118,8 @@ def word(page: Page, text: str) -> Locator:
 
 
 def edit(page: Page, number: int) -> Locator:
-    line(page, number).locator("p").dblclick()
-    return line(page, number).get_by_label("Text of this passage")
+    segment(page, number).locator("p").dblclick()
+    return segment(page, number).get_by_label("Text of this passage")
 
 
 def choose(page: Page, menu: str, item: str) -> None:
@@ -133,7 +133,7 @@ def test_it_is_followed_word_by_word_and_read_with_the_keyboard(
     page = visit(server, f"/watch/{talk()}")
     now = panel(page).locator("li[aria-current=true]")
     speaking = panel(page).locator(".speaking")
-    expect(line(page, 1)).to_contain_text("Today we <b>talk</b> about the harbour.")
+    expect(segment(page, 1)).to_contain_text("Today we <b>talk</b> about the harbour.")
     expect(speaking).to_have_count(0)
     word(page, "built").click()
     expect(speaking).to_have_text("built")
@@ -169,20 +169,20 @@ def test_words_are_found_and_replaced_as_one_change(
     expect(panel(page).locator("mark")).to_have_count(3)
     field.press("Enter")
     expect(count).to_have_text("2 of 3")
-    expect(line(page, 2).locator("mark.current")).to_have_text("harbour")
+    expect(segment(page, 2).locator("mark.current")).to_have_text("harbour")
     field.press("Shift+Enter")
     field.press("Shift+Enter")
     expect(count).to_have_text("3 of 3")
     panel(page).get_by_role("button", name="Replace", exact=True).click()
     panel(page).get_by_label("Replace with").fill("<i>port</i>")
     panel(page).get_by_role("button", name="Replace all 3").click()
-    expect(line(page, 3)).to_contain_text("And the <i>port</i> is still there.")
+    expect(segment(page, 3)).to_contain_text("And the <i>port</i> is still there.")
     assert sum("<i>port</i>" in each for each in texts(server, media_id)) == 3
     panel(page).get_by_role("button", name="Undo the last change").click()
-    expect(line(page, 3)).to_contain_text("And the harbour is still there.")
+    expect(segment(page, 3)).to_contain_text("And the harbour is still there.")
     assert texts(server, media_id) == [text for _, text in TALK]
     panel(page).get_by_role("button", name="Do it again").click()
-    expect(line(page, 3)).to_contain_text("<i>port</i>")
+    expect(segment(page, 3)).to_contain_text("<i>port</i>")
     field.press("Escape")
     expect(field).to_have_count(0)
 
@@ -216,30 +216,30 @@ def test_text_is_corrected_in_place_kept_and_taken_back(
     page = visit(server, f"/watch/{media_id}")
     edit(page, 0).fill("never mind")
     page.keyboard.press("Escape")
-    expect(line(page, 0)).to_contain_text("Good morning everybody.")
+    expect(segment(page, 0)).to_contain_text("Good morning everybody.")
     edit(page, 0).fill("Good evening everybody.")
     page.keyboard.press("Tab")
-    expect(line(page, 1).get_by_label("Text of this passage")).to_be_focused()
+    expect(segment(page, 1).get_by_label("Text of this passage")).to_be_focused()
     page.keyboard.press("Escape")
     # The server gives the new words their times.
     until(lambda: texts(server, media_id)[0] == "Good evening everybody.")
     page.reload()
-    expect(line(page, 0)).to_contain_text("Good evening everybody.")
+    expect(segment(page, 0)).to_contain_text("Good evening everybody.")
     word(page, "everybody.").click()
     expect(panel(page).locator(".speaking")).to_have_text("everybody.")
     edit(page, 3).fill("")
     page.keyboard.press("Enter")
-    expect(line(page, 3)).to_have_count(0)
+    expect(segment(page, 3)).to_have_count(0)
     page.keyboard.press("Control+z")
     page.get_by_role("status").get_by_role("button", name="Undo").click()
-    expect(line(page, 3)).to_contain_text("And the harbour is still there.")
+    expect(segment(page, 3)).to_contain_text("And the harbour is still there.")
     choose(page, "More", "History")
     history = page.get_by_role("dialog", name="History")
     expect(history.locator("del").first).to_be_visible()
     expect(history.get_by_text("morning", exact=True)).to_be_visible()
     assert barriers(page) == []
     history.get_by_role("button", name="Restore this one").last.click()
-    expect(line(page, 0)).to_contain_text("Good morning everybody.")
+    expect(segment(page, 0)).to_contain_text("Good morning everybody.")
     assert texts(server, media_id) == [text for _, text in TALK]
 
 
@@ -255,24 +255,24 @@ def test_who_is_slower_loses_nothing(
     theirs.press("Enter")
     edit(other, 3).fill("And it is still there.")
     other.keyboard.press("Enter")
-    expect(line(page, 3)).to_contain_text("And it is still there.")
+    expect(segment(page, 3)).to_contain_text("And it is still there.")
     expect(mine).to_have_value("Good morning, mine.")
     mine.press("Enter")
-    expect(line(page, 0).get_by_role("alert")).to_contain_text("Good morning, theirs.")
+    expect(segment(page, 0).get_by_role("alert")).to_contain_text("Good morning, theirs.")
     expect(mine).to_have_value("Good morning, mine.")
     assert texts(server, media_id)[0] == "Good morning, theirs."
-    line(page, 0).get_by_role("button", name="Save mine").click()
-    expect(line(other, 0)).to_contain_text("Good morning, mine.")
+    segment(page, 0).get_by_role("button", name="Save mine").click()
+    expect(segment(other, 0)).to_contain_text("Good morning, mine.")
     edit(page, 1).fill("Another passage.")
     edit(other, 2).fill("At the same time.")
     page.keyboard.press("Enter")
     other.keyboard.press("Enter")
     for each in (page, other):
-        expect(line(each, 1)).to_contain_text("Another passage.")
-        expect(line(each, 2)).to_contain_text("At the same time.")
+        expect(segment(each, 1)).to_contain_text("Another passage.")
+        expect(segment(each, 2)).to_contain_text("At the same time.")
     panel(page).get_by_role("button", name="Undo the last change").click()
-    expect(line(other, 1)).to_contain_text("Today we <b>talk</b>")
-    expect(line(other, 2)).to_contain_text("At the same time.")
+    expect(segment(other, 1)).to_contain_text("Today we <b>talk</b>")
+    expect(segment(other, 2)).to_contain_text("At the same time.")
 
 
 def test_what_was_written_survives_a_lost_connection_and_a_reload(
@@ -281,20 +281,40 @@ def test_what_was_written_survives_a_lost_connection_and_a_reload(
     media_id = talk()
     page = visit(server, f"/watch/{media_id}")
     page.on("dialog", lambda dialog: dialog.accept())
-    expect(line(page, 0)).to_be_visible()
+    expect(segment(page, 0)).to_be_visible()
     cut(page.context)
     edit(page, 0).fill("Written on a train.")
     page.keyboard.press("Enter")
-    expect(line(page, 0).get_by_role("alert")).to_contain_text("Not saved yet")
-    expect(line(page, 0).get_by_label("Text of this passage")).to_have_value("Written on a train.")
+    expect(segment(page, 0).get_by_role("alert")).to_contain_text("Not saved yet")
+    expect(segment(page, 0).get_by_label("Text of this passage")).to_have_value(
+        "Written on a train."
+    )
     page.context.unroute_all()
     page.reload()
-    expect(line(page, 0).get_by_label("Text of this passage")).to_have_value("Written on a train.")
+    expect(segment(page, 0).get_by_label("Text of this passage")).to_have_value(
+        "Written on a train."
+    )
     expect(panel(page).get_by_text("1 passage is not saved yet.")).to_be_visible()
-    line(page, 0).get_by_role("button", name="Save again").click()
-    expect(line(page, 0).locator("p.text")).to_have_text("Written on a train.")
+    held: list[Route] = []
+    page.context.route("**/api/v1/media/*/transcript", hold_changes(held))
+    with page.expect_request(lambda request: request.method == "PATCH"):
+        segment(page, 0).get_by_role("button", name="Save again").click()
+    expect(segment(page, 0).locator("p.text")).to_have_text("Written on a train.")
+    # The server has not got it yet, whatever the page shows already.
+    expect(panel(page).get_by_text("1 passage is not saved yet.")).to_be_visible()
+    held.pop().continue_()
     expect(panel(page).get_by_text("not saved yet")).to_have_count(0)
     assert texts(server, media_id)[0] == "Written on a train."
+
+
+def hold_changes(held: list[Route]) -> Callable[[Route], None]:
+    def hold(route: Route) -> None:
+        if route.request.method == "PATCH":
+            held.append(route)
+        else:
+            route.continue_()
+
+    return hold
 
 
 def cut(context: BrowserContext) -> None:
@@ -322,11 +342,11 @@ def test_what_was_written_is_saved_by_itself_when_the_server_is_back(
     server.kill()
     field.fill("Written meanwhile")
     page.keyboard.press("Enter")
-    expect(line(page, 0).get_by_role("alert")).to_contain_text("Not saved yet")
+    expect(segment(page, 0).get_by_role("alert")).to_contain_text("Not saved yet")
     server.start()
     with page.expect_response(lambda said: said.request.method == "PATCH" and said.ok):
         page.evaluate("dispatchEvent(new Event('online'))")
-    expect(line(page, 0).locator("p.text")).to_have_text("Written meanwhile")
+    expect(segment(page, 0).locator("p.text")).to_have_text("Written meanwhile")
     with server.client() as admin:
         assert admin.get(path).json()["text"] == "Written meanwhile"
 
@@ -337,20 +357,20 @@ def test_a_newer_one_is_compared_and_taken_and_the_older_comes_back(
     media_id = talk()
     library.correct(server, media_id, "Good evening everybody.")
     page = visit(server, f"/watch/{media_id}")
-    expect(line(page, 0)).to_contain_text("Good evening")
+    expect(segment(page, 0)).to_contain_text("Good evening")
     hear(server, media_id, said((None, "Good heavens everybody."), *TALK[1:]))
     panel(page).get_by_role("button", name="Compare").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text("1 of 4 passages differ.")).to_be_visible()
     expect(dialog.locator("ol ins")).to_have_text("heavens")
     dialog.get_by_role("button", name="Take the new one").click()
-    expect(line(page, 0)).to_contain_text("Good heavens")
+    expect(segment(page, 0)).to_contain_text("Good heavens")
     choose(page, "More", "History")
     page.get_by_role("button", name="Bring back").click()
     page.get_by_role("dialog", name="Bring this transcript back?").get_by_role(
         "button", name="Bring back"
     ).click()
-    expect(line(page, 0)).to_contain_text("Good evening")
+    expect(segment(page, 0)).to_contain_text("Good evening")
     page.keyboard.press("Escape")
     captions = tmp_path / "brought.srt"
     captions.write_text("1\n00:00:01,000 --> 00:00:02,500\nBrought along\n")
@@ -358,7 +378,7 @@ def test_a_newer_one_is_compared_and_taken_and_the_older_comes_back(
     with page.expect_file_chooser() as chosen:
         page.get_by_role("button", name="Choose a file").click()
     chosen.value.set_files(captions)
-    expect(line(page, 0)).to_contain_text("Brought along")
+    expect(segment(page, 0)).to_contain_text("Brought along")
     panel(page).get_by_role("button", name="Download or copy").click()
     with page.expect_download() as download:
         page.get_by_role("menuitem", name="SRT captions").click()
@@ -405,24 +425,24 @@ def test_a_day_of_talk_stays_light(server: Running, talk: Callable[..., str], vi
     ]
     media_id = talk(said(*turns))
     page = visit(server, f"/watch/{media_id}")
-    expect(line(page, 0)).to_be_visible()
+    expect(segment(page, 0)).to_be_visible()
     count = "document.querySelectorAll('*').length"
     assert page.evaluate(count) < 4000
     page.keyboard.press("Tab")
     panel(page).get_by_role("button", name="Find in the transcript").click()
     page.keyboard.type("needle")
     expect(panel(page).locator("mark.current")).to_be_in_viewport()
-    expect(line(page, 7000)).to_contain_text("Here is the needle")
+    expect(segment(page, 7000)).to_contain_text("Here is the needle")
     assert page.evaluate(count) < 4000
     word(page, "needle").click()
     expect(panel(page).locator(".speaking")).to_have_text("needle")
     text = panel(page).get_by_role("region", name="Text of the transcript")
     text.evaluate("(node) => node.scrollTo(0, node.scrollHeight)")
-    expect(line(page, LONG - 1)).to_be_visible()
+    expect(segment(page, LONG - 1)).to_be_visible()
     text.hover()
     page.mouse.wheel(0, -4000)
     panel(page).get_by_role("button", name="Back to now").click()
-    expect(line(page, 7000)).to_be_in_viewport()
+    expect(segment(page, 7000)).to_be_in_viewport()
     assert page.evaluate(count) < 4000
 
 
@@ -442,13 +462,13 @@ def test_a_phone_and_a_user_who_is_no_admin(
     page = visit(server, "/", link=made["signin_url"], phone=True)
     media_id = talk(said(*TALK, (None, "x" * 300)), owner=made["id"])
     page.goto(f"{server.url}/watch/{media_id}")
-    expect(line(page, 0)).to_be_visible()
+    expect(segment(page, 0)).to_be_visible()
     assert fits(page)
     panel(page).get_by_role("button", name="Edit the text").click()
-    line(page, 0).locator("p").click()
-    line(page, 0).get_by_label("Text of this passage").fill("From a phone.")
-    line(page, 0).get_by_role("button", name="Save").click()
-    expect(line(page, 0).locator("p.text")).to_have_text("From a phone.")
+    segment(page, 0).locator("p").click()
+    segment(page, 0).get_by_label("Text of this passage").fill("From a phone.")
+    segment(page, 0).get_by_role("button", name="Save").click()
+    expect(segment(page, 0).locator("p.text")).to_have_text("From a phone.")
     assert barriers(page) == []
     assert fits(page)
 
@@ -473,8 +493,8 @@ def test_speech_is_read_while_it_is_heard_and_followed_while_it_plays(
         media_id = made.json()["id"]
         page = visit(server, f"/watch/{media_id}")
         expect(panel(page)).to_contain_text("No transcript yet")
-        wishes = {"media_id": media_id, "model": speech.SMALL, "language": "en"}
-        assert admin.post("/transcriptions", json=wishes).status_code == 202
+        options = {"media_id": media_id, "model": speech.SMALL, "language": "en"}
+        assert admin.post("/transcriptions", json=options).status_code == 202
     expect(panel(page).get_by_role("progressbar")).to_be_visible()
     expect(panel(page)).to_contain_text("fellow Americans", timeout=60_000)
     expect(panel(page).get_by_role("toolbar")).to_be_visible(timeout=60_000)

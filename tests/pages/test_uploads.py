@@ -129,7 +129,7 @@ def test_what_is_dropped_can_be_watched(
     ready = row(page, one.name).get_by_role("link", name="Ready to watch")
     expect(ready).to_have_attribute("href", re.compile("^/watch/med_"), timeout=60_000)
 
-    # The same once more, on another page, with other wishes.
+    # The same once more, on another page, with other options.
     ready.click()
     expect(page).to_have_url(re.compile("/watch/med_"))
     tray(page).get_by_role("button", name="Clear the list").click()

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from handlers.transcode.test_playing import film
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
 from pages.test_player import reaches, ready, settled
 from running import Running
 from rushes import kinds
 from rushes.kinds import Kind
-from transcode.test_playing import film
 from web import library
 
 MARKUP = "<img src=x onerror=alert(1)> & <b>bold</b>"
@@ -122,8 +122,8 @@ def _encode_again(server: Running, page: Page, media_id: str) -> None:
     dialog.get_by_role("button", name="Transcribe again").click()
     expect(dialog).to_have_count(0)
     [job] = jobs(server, media_id, "transcribe")
-    wishes = {"language": "de", "diarize": True, "speakers": 3, "vocabulary": ["Ada", "Grace"]}
-    assert {name: job["args"][name] for name in wishes} == wishes
+    options = {"language": "de", "diarize": True, "speakers": 3, "vocabulary": ["Ada", "Grace"]}
+    assert {name: job["args"][name] for name in options} == options
 
 
 def test_what_is_going_on_is_told_as_it_happens(

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import "./known-kinds";
 import type { Job, Media } from "../src/lib/api";
 import { badges } from "../src/lib/badges";
 import { advanced } from "../src/lib/media.svelte";

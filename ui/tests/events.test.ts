@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { isChosen, others, switched, withOthers } from "../src/settings/events";
+import "./known-kinds";
+import { families, isChosen, others, suggested, switched, withOthers } from "../src/settings/events";
 
 describe("event types", () => {
+  it("are those of media, of every kind that somebody waits for, of workers and alerts", () => {
+    const names = families().map((each) => each.name);
+    const ofJobs = ["transcode", "trim", "composite", "transcription", "acme.summary", "acme.chapter"];
+    expect(names).toEqual(["media", ...ofJobs, "worker", "alert"]);
+    expect(suggested()).toEqual(["media.ready", ...ofJobs.map((name) => `${name}.failed`)]);
+  });
+
   it("takes single ones into their family", () => {
     expect(switched(["media.ready", "trim.failed"], "media.*", true)).toEqual(["trim.failed", "media.*"]);
   });
@@ -19,7 +27,7 @@ describe("event types", () => {
   });
 
   it("keeps types that have no box", () => {
-    expect(others(["*", "media.*", "mykind.completed"])).toEqual(["mykind.completed"]);
+    expect(others(["*", "media.*", "acme.summary.*", "acme.chapter.failed", "mykind.completed"])).toEqual(["mykind.completed"]);
     expect(withOthers(["media.*", "old.type"], "mykind.*, other.failed mykind.*")).toEqual([
       "media.*",
       "mykind.*",

@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import "./known-kinds";
 import type { Job, QueueStats } from "../src/lib/api";
-import { addressOf, fromAddress, isFiltered, kindOfEvent, NO_FILTERS, toAddress, toBulk, toList } from "../src/queue/filters";
-import { Paced } from "../src/queue/paced";
+import { addressOf, fromAddress, isFiltered, NO_FILTERS, toAddress, toBulk, toList } from "../src/queue/filters";
 import { relatives } from "../src/queue/relatives";
-import { appended, counts, merged, neighbour, retriedBy, runningFirst } from "../src/queue/rows";
+import { counts, merged, neighbour, retriedBy, runningFirst } from "../src/queue/rows";
 
 const job = (id: string, more: Partial<Job> = {}): Job => ({ id, kind: "transcode", state: "queued", ...more }) as Job;
 const ids = (jobs: Job[]): string => jobs.map((each) => each.id).join(" ");
@@ -21,8 +21,8 @@ describe("filters", () => {
   });
 
   it("hide housekeeping unless it is asked for", () => {
-    expect(toList(NO_FILTERS)).toEqual({ not_kind: "span,webhook,purge" });
-    expect(toBulk(NO_FILTERS)).toEqual({ not_kinds: ["span", "webhook", "purge"] });
+    expect(toList(NO_FILTERS)).toEqual({ not_kind: "span,purge,webhook" });
+    expect(toBulk(NO_FILTERS)).toEqual({ not_kinds: ["span", "purge", "webhook"] });
     expect(toList({ ...NO_FILTERS, housekeeping: true })).toEqual({});
     expect(toList({ ...NO_FILTERS, kind: "span" })).toEqual({ kind: "span" });
     expect(isFiltered({ ...NO_FILTERS, housekeeping: true })).toBe(false);
@@ -34,17 +34,11 @@ describe("filters", () => {
     expect(toList(filters)).toEqual(wanted);
     expect(toBulk(filters)).toEqual(wanted);
   });
-
-  it("know the kind of job that an event tells of", () => {
-    expect(kindOfEvent("transcription.queued", true)).toBe("transcribe");
-    expect(kindOfEvent("my.kind.failed", true)).toBe("my.kind");
-    expect(kindOfEvent("worker.online", false)).toBe("");
-  });
 });
 
 describe("a list that changes", () => {
   const rows = ["9", "8", "7", "5", "3"].map((id) => job(id));
-  const page = (complete: boolean, ...items: Job[]) => ({ items, complete });
+  const page = (isComplete: boolean, ...items: Job[]) => ({ items, isComplete });
 
   it("shows first what runs, also in parts", () => {
     const mixed = [job("9"), job("8", { state: "processing" }), job("7"), job("6", { state: "blocked", divided_at: "2026-01-01T00:00:00Z" })];
@@ -72,10 +66,6 @@ describe("a list that changes", () => {
     expect(ids(held)).toBe("b a");
   });
 
-  it("shows a job once, on whichever page it came", () => {
-    expect(ids(appended(rows, [job("3"), job("2")]))).toBe("9 8 7 5 3 2");
-  });
-
   it("knows neighbours", () => {
     expect(neighbour(rows, undefined, 1)?.id).toBe("9");
     expect(neighbour(rows, "9", 1)?.id).toBe("8");
@@ -88,7 +78,7 @@ describe("a list that changes", () => {
   });
 
   it("counts what is shown", () => {
-    const stats = { kinds: { transcode: { queued: 2, failed: 1 }, trim: { queued: 1 }, span: { queued: 40 } } } as unknown as QueueStats;
+    const stats = { kinds: { transcode: { queued: 2, failed: 1 }, "acme.summarize": { queued: 1 }, span: { queued: 40 } } } as unknown as QueueStats;
     expect(counts(stats, NO_FILTERS)).toEqual({ queued: 3, failed: 1 });
     expect(counts(stats, { kind: "", housekeeping: true })["queued"]).toBe(43);
     expect(counts(stats, { kind: "span", housekeeping: false })).toEqual({ queued: 40 });
@@ -117,38 +107,11 @@ describe("relatives", () => {
     expect(relatives(job("m", { parent_id: null, retry_of: null }), [])).toEqual([]);
     expect(relatives(job("s1", { kind: "span", parent_id: "m" }), [])[0]?.label).toBe("Part of");
   });
-});
 
-describe("paced work", () => {
-  beforeEach(() => void vi.useFakeTimers());
-  afterEach(() => void vi.useRealTimers());
-
-  it("is done once for many asks, and not more often than allowed", async () => {
-    const work = vi.fn(async () => {});
-    const paced = new Paced(work, 1000, 100);
-    for (let n = 0; n < 50; n += 1) paced.ask();
-    await vi.advanceTimersByTimeAsync(100);
-    expect(work).toHaveBeenCalledTimes(1);
-    paced.ask();
-    await vi.advanceTimersByTimeAsync(900);
-    expect(work).toHaveBeenCalledTimes(1);
-    await vi.advanceTimersByTimeAsync(200);
-    expect(work).toHaveBeenCalledTimes(2);
-  });
-
-  it("is done again when it was asked for meanwhile, also after a failure", async () => {
-    let fail: (error: Error) => void = () => {};
-    const work = vi.fn(() => new Promise<void>((_, reject) => (fail = reject)));
-    const paced = new Paced(() => work().catch(() => {}), 100, 10);
-    paced.ask();
-    await vi.advanceTimersByTimeAsync(10);
-    paced.ask();
-    fail(new Error("no"));
-    await vi.advanceTimersByTimeAsync(200);
-    expect(work).toHaveBeenCalledTimes(2);
-    paced.stop();
-    paced.ask();
-    await vi.advanceTimersByTimeAsync(1000);
-    expect(work).toHaveBeenCalledTimes(2);
+  it("are parts of other people's kinds, too", () => {
+    const whole = job("m", { kind: "acme.summarize", parent_id: null, retry_of: null });
+    const part = job("c", { kind: "acme.chapter", parent_id: "m" });
+    expect(relatives(whole, [part]).map((group) => group.label)).toEqual(["Parts"]);
+    expect(relatives(part, [whole]).map((group) => group.label)).toEqual(["Part of"]);
   });
 });

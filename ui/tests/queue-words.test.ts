@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import "./known-kinds";
 import type { Execution, Job, Worker } from "../src/lib/api";
 import { durationOf, isMoving, leaseLeft, needOf, progressOf, stateOf, tookOf, whenOf } from "../src/queue/describe";
 import { bucketText, bucketTimes, failuresText, mean, throughputText, timesText, type Bucket } from "../src/queue/history";
 import { forPeople, kept, LineReader, MOST_LINES } from "../src/queue/lines";
-import { isLocal, machineOf, sorted, statusOf } from "../src/workers/describe";
+import { isHousekeeper, isLocal, machineOf, sorted, statusOf } from "../src/workers/describe";
 
 const NOW = Date.parse("2026-11-16T12:00:00Z");
 const at = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
@@ -109,6 +110,13 @@ describe("workers", () => {
   it("are draining only while they are there", () => {
     expect(statusOf(worker("a", "busy", { state: "draining" }))).toBe("draining");
     expect(statusOf(worker("a", "offline", { state: "draining" }))).toBe("offline");
+  });
+
+  it("are for housekeeping if they are the server's own and do nothing else", () => {
+    const inside = (...kinds: string[]) => worker("w", "idle", { kinds, metadata: { place: "server" } });
+    expect([inside("webhook"), inside("purge", "webhook")].map(isHousekeeper)).toEqual([true, true]);
+    expect([inside("acme.summarize"), inside("span", "trim"), inside()].map(isHousekeeper)).toEqual([false, false, false]);
+    expect(isHousekeeper(worker("w", "idle", { kinds: ["webhook"] }))).toBe(false);
   });
 
   it("tell of their machine what they have said of it", () => {

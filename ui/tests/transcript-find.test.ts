@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { findAll, firstFrom, folded, marksOf, oneLine, replaced } from "../src/transcript/find";
-import type { Line } from "../src/transcript/lines";
+import type { Segment } from "../src/transcript/segments";
 
-const lines = (...texts: string[]): Line[] =>
+const segments = (...texts: string[]): Segment[] =>
   texts.map((text, at) => ({ id: `seg_${at}`, start: at, end: at + 1, speaker: null, text, words: [] }));
 const ANY = { matchCase: false, wholeWords: false };
 
 function found(query: string, texts: string[], options = ANY): string[] {
-  const all = lines(...texts);
-  return findAll(all, query, options).map((each) => `${each.line}:${all[each.line]!.text.slice(each.start, each.end)}`);
+  const all = segments(...texts);
+  return findAll(all, query, options).map((each) => `${each.segment}:${all[each.segment]!.text.slice(each.start, each.end)}`);
 }
 
 describe("finding", () => {
@@ -21,7 +21,7 @@ describe("finding", () => {
     expect(found("bus", ["İİ ﬁn Bus", "Straße 😀 bus"])).toEqual(["0:Bus", "1:bus"]);
   });
 
-  test("several in a line, none over another", () => {
+  test("several in a segment, none over another", () => {
     expect(found("aa", ["aaaa a"])).toEqual(["0:aa", "0:aa"]);
   });
 
@@ -45,22 +45,22 @@ describe("finding", () => {
   });
 });
 
-test("marks are counted over all lines", () => {
-  const all = lines("a b a", "c", "a");
+test("marks are counted over all segments", () => {
+  const all = segments("a b a", "c", "a");
   const marks = marksOf(all, findAll(all, "a", ANY));
   expect(marks.get("seg_0")?.map((each) => each.number)).toEqual([0, 1]);
   expect(marks.get("seg_1")).toBeUndefined();
   expect(marks.get("seg_2")).toEqual([{ start: 0, end: 1, number: 2 }]);
 });
 
-test("the first hit behind a line, and around the end", () => {
-  const hits = findAll(lines("a", "b", "a"), "a", ANY);
+test("the first hit behind a segment, and around the end", () => {
+  const hits = findAll(segments("a", "b", "a"), "a", ANY);
   expect([firstFrom(hits, 0), firstFrom(hits, 1), firstFrom(hits, 3)]).toEqual([0, 1, 0]);
 });
 
 describe("replacing", () => {
-  test("every hit, and only the lines that change", () => {
-    const all = lines("A cat and a cat", "dog", "Cat.");
+  test("every hit, and only the segments that change", () => {
+    const all = segments("A cat and a cat", "dog", "Cat.");
     expect(replaced(all, findAll(all, "cat", ANY), "dog")).toEqual([
       { id: "seg_0", text: "A dog and a dog" },
       { id: "seg_2", text: "dog." },
@@ -68,12 +68,12 @@ describe("replacing", () => {
   });
 
   test("what stays the same is no change", () => {
-    const all = lines("Ada said");
+    const all = segments("Ada said");
     expect(replaced(all, findAll(all, "ada", ANY), "Ada")).toEqual([]);
   });
 
   test("it is one line, as the server keeps it", () => {
-    const all = lines("um hello um");
+    const all = segments("um hello um");
     expect(replaced(all, findAll(all, "um", ANY), "")).toEqual([{ id: "seg_0", text: "hello" }]);
     expect(oneLine(" a\n b\t ")).toBe("a b");
   });

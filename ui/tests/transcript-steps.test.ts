@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
 import { compared, differences } from "../src/transcript/compare";
-import type { Line } from "../src/transcript/lines";
+import type { Segment } from "../src/transcript/segments";
 import { colourOf, nameOf, nextLabel } from "../src/transcript/speakers";
 import { added, applied, blurred, changesOf, editsFor, NO_STEPS, reversed, wentBack, wentOn } from "../src/transcript/steps";
 import { plainText } from "../src/transcript/files";
 import { waitingFor } from "../src/transcript/waiting";
 
-const line = (id: string, text: string, speaker: string | null = null, start = 0): Line => ({
+const segment = (id: string, text: string, speaker: string | null = null, start = 0): Segment => ({
   ...{ id, text, speaker, start, end: start + 1, words: [] },
 });
 
 describe("steps", () => {
-  const lines = [line("a", "one", "S0"), line("b", "two")];
+  const segments = [segment("a", "one", "S0"), segment("b", "two")];
 
   test("back and on again, until something new is done", () => {
     const step = (from: number) => ({ changes: [], from, to: from + 1, exact: true });
@@ -27,21 +27,21 @@ describe("steps", () => {
   });
 
   test("changes can be made, and made undone", () => {
-    const changes = changesOf(lines, [{ id: "a", text: "uno" }, { id: "b", speaker: "S1" }, { id: "gone", text: "x" }]);
-    const after = applied(lines, changes);
+    const changes = changesOf(segments, [{ id: "a", text: "uno" }, { id: "b", speaker: "S1" }, { id: "gone", text: "x" }]);
+    const after = applied(segments, changes);
     expect(after.map((each) => [each.text, each.speaker])).toEqual([["uno", "S0"], ["two", "S1"]]);
     expect(editsFor(reversed(changes), after)).toEqual([{ id: "a", text: "one" }, { id: "b", speaker: "" }]);
   });
 
   test("what somebody else has changed since is not undone", () => {
-    const changes = changesOf(lines, [{ id: "a", text: "uno" }]);
-    expect(editsFor(reversed(changes), [line("a", "eins", "S0")])).toBeUndefined();
+    const changes = changesOf(segments, [{ id: "a", text: "uno" }]);
+    expect(editsFor(reversed(changes), [segment("a", "eins", "S0")])).toBeUndefined();
     expect(editsFor(reversed(changes), [])).toBeUndefined();
   });
 
   test("a removed passage is gone, and cannot be written back", () => {
-    const changes = changesOf(lines, [{ id: "a", text: "" }]);
-    const after = applied(lines, changes);
+    const changes = changesOf(segments, [{ id: "a", text: "" }]);
+    const after = applied(segments, changes);
     expect(after.map((each) => each.id)).toEqual(["b"]);
     expect(editsFor(reversed(changes), after)).toBeUndefined();
   });
@@ -68,14 +68,14 @@ describe("comparing", () => {
   });
 
   test("two transcripts, passage by passage, whatever their cuts are", () => {
-    const mine = [line("a", "Good morning.", null, 0), line("b", "All well?", null, 5), line("c", "Yes.", null, 9)];
-    const theirs = [line("x", "good morning", null, 0.2), line("y", "All swell?", null, 5.1), line("z", "Yes.", null, 9)];
+    const mine = [segment("a", "Good morning.", null, 0), segment("b", "All well?", null, 5), segment("c", "Yes.", null, 9)];
+    const theirs = [segment("x", "good morning", null, 0.2), segment("y", "All swell?", null, 5.1), segment("z", "Yes.", null, 9)];
     const found = differences(mine, theirs);
     expect(found).toEqual({ pairs: [{ start: 5, before: "All well?", after: "All swell?" }], of: 3 });
   });
 
   test("what only one of them has", () => {
-    const found = differences([line("a", "Hello", null, 0)], []);
+    const found = differences([segment("a", "Hello", null, 0)], []);
     expect(found.pairs).toEqual([{ start: 0, before: "Hello", after: "" }]);
     expect(differences([], [])).toEqual({ pairs: [], of: 0 });
   });
@@ -91,8 +91,8 @@ test("speakers have names, colours and labels", () => {
 });
 
 test("the text to copy has a paragraph for each turn", () => {
-  const lines = [line("a", "Hi.", "S"), line("b", "Well?", "S"), line("c", "Yes."), line("d", "Bye.", "S")];
-  expect(plainText(lines, { S: "Ada" })).toBe("Ada: Hi. Well?\n\nYes.\n\nAda: Bye.");
+  const segments = [segment("a", "Hi.", "S"), segment("b", "Well?", "S"), segment("c", "Yes."), segment("d", "Bye.", "S")];
+  expect(plainText(segments, { S: "Ada" })).toBe("Ada: Hi. Well?\n\nYes.\n\nAda: Bye.");
 });
 
 test("why it waits", () => {

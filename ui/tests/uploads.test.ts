@@ -5,7 +5,7 @@ import { Pace, timeLeft } from "../src/uploads/pace";
 import { RETRY_DELAYS, sentence, settles, verdict } from "../src/uploads/refusal";
 import { markOf, notes } from "../src/uploads/unfinished";
 import { fingerprint } from "../src/uploads/upload.svelte";
-import { metadataOf, wishesOf } from "../src/uploads/wishes.svelte";
+import { metadataOf, optionsOf } from "../src/uploads/options.svelte";
 
 describe("pace", () => {
   it("is the mean of the last seconds", () => {
@@ -89,10 +89,10 @@ describe("files", () => {
   });
 });
 
-describe("wishes", () => {
+describe("options", () => {
   it("are plain without a memory, or with a broken one", () => {
     const plain = { transcribe: true, language: "", diarize: "", profile: "" };
-    for (const text of [null, "", "nonsense", "null", "[]", '{"diarize":7,"language":{}}']) expect(wishesOf(text)).toEqual(plain);
+    for (const text of [null, "", "nonsense", "null", "[]", '{"diarize":7,"language":{}}']) expect(optionsOf(text)).toEqual(plain);
   });
 
   it("are told in words the server knows", () => {

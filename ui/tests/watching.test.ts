@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import "./known-kinds";
 import type { Job, Media, Profile, SpeechModel } from "../src/lib/api";
 import { milliseconds, precise, written } from "../src/watch/times";
-import { languagesOf, qualitiesToMake, speechBody, termsOf, vocabularyFits } from "../src/watch/wishes";
+import { languagesOf, qualitiesToMake, speechBody, termsOf, vocabularyFits } from "../src/watch/options";
 import { failuresOf, lastMaking } from "../src/watch/work.svelte";
 
 const job = (id: string, kind: string, state: string) => ({ id, kind, state }) as Job;
@@ -11,7 +12,8 @@ test("only the last of each sort counts as failed", () => {
   expect(failuresOf(recent).map((each) => each.id)).toEqual(["5"]);
   expect(failuresOf([job("6", "transcode", "queued"), ...recent.slice(2)])).toEqual([]);
   expect(failuresOf([job("6", "composite", "failed")]).map((each) => each.id)).toEqual(["6"]);
-  expect(lastMaking(recent)?.id).toBe("4");
+  expect(failuresOf([job("6", "acme.summarize", "failed")])).toEqual([]);
+  expect(lastMaking(recent, "watch")?.id).toBe("4");
   expect(failuresOf([])).toEqual([]);
 });
 
@@ -48,16 +50,16 @@ test("languages are those of the model that is meant", () => {
   expect(languagesOf([], "", name)).toEqual([]);
 });
 
-test("wishes for a transcription as the server takes them", () => {
-  const wish = { model: "", language: "", speakers: "none", count: 2, translate: false, vocabulary: "" } as const;
-  expect(speechBody(wish)).toEqual({ model: null, language: null, diarize: false, speakers: null, task: "transcribe", vocabulary: null });
-  expect(speechBody({ ...wish, speakers: "number", count: 3, translate: true, vocabulary: "Ada\n Grace, Ada" })).toMatchObject({
+test("options of a transcription as the server takes them", () => {
+  const options = { model: "", language: "", speakers: "none", count: 2, translate: false, vocabulary: "" } as const;
+  expect(speechBody(options)).toEqual({ model: null, language: null, diarize: false, speakers: null, task: "transcribe", vocabulary: null });
+  expect(speechBody({ ...options, speakers: "number", count: 3, translate: true, vocabulary: "Ada\n Grace, Ada" })).toMatchObject({
     diarize: true,
     speakers: 3,
     task: "translate",
     vocabulary: ["Ada", "Grace"],
   });
-  expect(speechBody({ ...wish, speakers: "find" })).toMatchObject({ diarize: true, speakers: null });
+  expect(speechBody({ ...options, speakers: "find" })).toMatchObject({ diarize: true, speakers: null });
   expect(termsOf("\n\n,")).toEqual([]);
   expect(vocabularyFits("x".repeat(101))).toBe(false);
   expect(vocabularyFits(Array.from({ length: 101 }, (_, n) => `w${n}`).join("\n"))).toBe(false);

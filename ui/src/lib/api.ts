@@ -6,7 +6,7 @@ import { t } from "./texts";
 type Schemas = components["schemas"];
 export type Media = Schemas["Media"];
 export type Kind = Schemas["Kind"];
-export type Job = Schemas["rushes__web__models__Job"];
+export type Job = Schemas["Job"];
 export type Rendition = Schemas["Rendition"];
 export type Execution = Schemas["Execution"];
 export type Worker = Schemas["Worker"];
@@ -101,7 +101,7 @@ export function sentenceOf(error: unknown): string {
 }
 
 /** Names a request, so that sending it again does not do it again. */
-export function once(): { "Idempotency-Key": string } {
+export function idempotencyKey(): { "Idempotency-Key": string } {
   // Not randomUUID, which is missing on plain http beyond localhost.
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return { "Idempotency-Key": Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("") };

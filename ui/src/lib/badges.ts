@@ -1,6 +1,7 @@
-/** What an item is doing, in words people understand. Pure. */
+/** What an item is doing, in words people understand. */
 import type { Job, Media } from "./api";
 import { capital, percent, span, speed } from "./format";
+import { kinds } from "./kinds.svelte";
 import { t } from "./texts";
 
 export interface Badge {
@@ -14,14 +15,12 @@ export interface Badge {
   jobId?: string;
 }
 
-const MAKES_VERSION = ["transcode", "trim", "composite"];
-
 export function badges(media: Media): Badge[] {
   return [picture(media), speech(media), ...own(media)].filter((each) => each !== undefined);
 }
 
 function picture(media: Media): Badge | undefined {
-  const job = media.jobs.find((each) => MAKES_VERSION.includes(each.kind));
+  const job = media.jobs.find((each) => kinds.makes(each.kind, "watch"));
   if (job) return encoding(job);
   if (media.status !== "failed") return undefined;
   if (!media.can_retry) return { text: capital(media.error ?? t.badges.failed), tone: "bad" };
@@ -42,10 +41,8 @@ function encoding(job: Job): Badge {
 }
 
 function verb(job: Job): string {
-  if (job.kind === "trim") return t.badges.trimming;
-  if (job.kind === "composite") return t.badges.overlaying;
   const best = (job.renditions ?? []).find((each) => each.status === "in_progress" && each.name !== "original");
-  return t.badges.encoding(best?.name ?? "");
+  return t.badges.editing[job.kind] ?? t.badges.encoding(best?.name ?? "");
 }
 
 /** What jobs of one's own kinds do, or could not do. */
@@ -61,7 +58,7 @@ function own(media: Media): Badge[] {
 }
 
 function speech(media: Media): Badge | undefined {
-  const job = media.jobs.find((each) => each.kind === "transcribe");
+  const job = media.jobs.find((each) => kinds.makes(each.kind, "transcript"));
   if (media.transcript_status === "failed" && !media.can_retry_transcript) {
     // What is wrong with a recording is said once.
     return media.status === "failed" ? undefined : { text: t.badges.noTranscript(media.transcript_error ?? ""), tone: "bad" };

@@ -1,27 +1,29 @@
-/** Does something when asked, but never more often than every so often, and never twice at once. */
-export class Paced {
+/** Calls `work` a moment after it was scheduled: once however often that was, never twice at a time,
+and not sooner than `gapMs` after the last call has ended. */
+export class Debouncer {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private isRunning = false;
-  private isAskedAgain = false;
+  private isScheduledAgain = false;
   private isStopped = false;
   private endedAt = -Infinity;
 
   constructor(
     private work: () => Promise<void>,
-    private gapMs: number,
-    private firstMs = 120,
+    private waitMs = 150,
+    private gapMs = 0,
   ) {}
 
-  ask(): void {
+  schedule(): void {
     if (this.isStopped || this.timer !== undefined) return;
     if (this.isRunning) {
-      this.isAskedAgain = true;
+      this.isScheduledAgain = true;
       return;
     }
-    const wait = Math.max(this.firstMs, this.endedAt + this.gapMs - Date.now());
+    const wait = Math.max(this.waitMs, this.endedAt + this.gapMs - Date.now());
     this.timer = setTimeout(() => void this.run(), wait);
   }
 
+  /** For good. What runs already runs to its end. */
   stop(): void {
     this.isStopped = true;
     clearTimeout(this.timer);
@@ -35,25 +37,10 @@ export class Paced {
     } finally {
       this.isRunning = false;
       this.endedAt = Date.now();
-      if (this.isAskedAgain) {
-        this.isAskedAgain = false;
-        this.ask();
+      if (this.isScheduledAgain) {
+        this.isScheduledAgain = false;
+        this.schedule();
       }
     }
   }
-}
-
-/** Calls while the page is seen: now and then, and when somebody comes back to it. Answers how to stop. */
-export function whileSeen(call: () => void, everyMs: number): () => void {
-  const look = () => {
-    if (!document.hidden) call();
-  };
-  const timer = setInterval(look, everyMs);
-  document.addEventListener("visibilitychange", look);
-  window.addEventListener("focus", look);
-  return () => {
-    clearInterval(timer);
-    document.removeEventListener("visibilitychange", look);
-    window.removeEventListener("focus", look);
-  };
 }

@@ -12,7 +12,7 @@ const AT_ONCE = 1_000;
 
 export type Action = "delete" | "restore" | "purge";
 
-/** Answers how many were changed; `ids` left out means everything in the trash. */
+/** Returns how many were changed; `ids` left out means everything in the trash. */
 export async function act(action: Action, ids?: string[]): Promise<number> {
   let changed = 0;
   const pages = ids ? Array.from({ length: Math.ceil(ids.length / AT_ONCE) }, (_, at) => ids.slice(at * AT_ONCE, (at + 1) * AT_ONCE)) : [undefined];
@@ -49,7 +49,7 @@ class Deletions {
   private async undo(ids: string[]): Promise<void> {
     try {
       const restored = await act("restore", ids);
-      if (restored < ids.length) toasts.show(t.trash.notAll(ids.length - restored));
+      if (restored < ids.length) toasts.show(t.common.notRestored(ids.length - restored));
     } catch (error) {
       toasts.bad(error);
     }

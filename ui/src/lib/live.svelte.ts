@@ -19,6 +19,11 @@ export interface LiveEvent {
   [more: string]: unknown;
 }
 
+/** How far a job is: the same again in a moment, so that it may be missed. */
+export function isProgress(event: LiveEvent): boolean {
+  return event.type.endsWith(".progress");
+}
+
 type Listener = (event: LiveEvent) => void;
 
 const QUIET_MS = 40_000;
@@ -32,6 +37,7 @@ class Live {
 
   private listeners = new Set<[string[], Listener]>();
   private resets = new Set<() => void>();
+  private opens = new Set<() => void>();
   private position: string | undefined;
   private abort: AbortController | undefined;
   private wanted = false;
@@ -45,7 +51,7 @@ class Live {
     window.addEventListener("online", () => this.again());
   }
 
-  /** Hears events whose type is one of `types`: exact, `transcode.*`, or `*` for all. Answers how to
+  /** Hears events whose type is one of `types`: exact, `transcode.*`, or `*` for all. Returns how to
   stop it. */
   on(types: string[], listener: Listener): () => void {
     const entry: [string[], Listener] = [types, listener];
@@ -57,6 +63,12 @@ class Live {
   onReset(listener: () => void): () => void {
     this.resets.add(listener);
     return () => void this.resets.delete(listener);
+  }
+
+  /** Called when the connection is there, without a reason to read anew what was read well. */
+  onOpen(listener: () => void): () => void {
+    this.opens.add(listener);
+    return () => void this.opens.delete(listener);
   }
 
   start(): void {
@@ -147,6 +159,7 @@ class Live {
     this.status = "live";
     // Events are caught up with, but what was asked for meanwhile got no answer.
     if (wasLost) this.reset();
+    else this.opens.forEach((call) => call());
   }
 
   private reset(): void {

@@ -18,18 +18,20 @@ class SessionState {
   async load(): Promise<void> {
     this.problem = "";
     try {
-      this.entered(await ok(api.GET("/api/v1/session")));
+      const [me] = await Promise.all([ok(api.GET("/api/v1/session")), kinds.load()]);
+      await this.entered(me);
     } catch (error) {
       if (error instanceof Problem && error.status === 401) this.known = true;
       else this.problem = error instanceof Error ? error.message : String(error);
     }
   }
 
-  entered(me: Me): void {
+  /** Pages are shown as soon as there is a `me`, and rely on the kinds of jobs. */
+  async entered(me: Me): Promise<void> {
+    await kinds.load();
     this.me = me;
     this.known = true;
     live.start();
-    void kinds.load();
   }
 
   async signOut(): Promise<void> {

@@ -14,7 +14,7 @@ class Toasts {
   items = $state<Toast[]>([]);
   private next = 1;
 
-  /** Answers how to take it away again. */
+  /** Returns how to take it away again. */
   show(text: string, { tone = "info", action, ms = SHOWN_MS }: Partial<Omit<Toast, "id" | "text">> & { ms?: number } = {}): () => void {
     const id = this.next++;
     this.items.push({ id, text, tone, ...(action ? { action } : {}) });
@@ -39,7 +39,7 @@ class Toasts {
 
 export const toasts = new Toasts();
 
-/** Runs it and says so when it did not work. Answers whether it did. */
+/** Runs it and says so when it did not work. Returns whether it did. */
 export async function attempt(work: () => Promise<unknown>, said?: string): Promise<boolean> {
   try {
     await work();

@@ -1,23 +1,23 @@
 /** What can be done with media from the library. */
-import { api, ok, once, type Media } from "../lib/api";
+import { api, idempotencyKey, ok, type Media } from "../lib/api";
 import { confirm } from "../lib/confirm.svelte";
 import { deletions } from "../lib/deleting.svelte";
-import { t } from "../lib/texts";
 import { attempt, toasts } from "../lib/toasts.svelte";
-import { shelf } from "./shelf.svelte";
+import { mediaList } from "./media-list.svelte";
+import { t } from "./texts";
 
 const AT_ONCE = 4;
 
-const path = (id: string) => ({ path: { media_id: id }, header: once() });
+const path = (id: string) => ({ path: { media_id: id }, header: idempotencyKey() });
 
 async function transcribe(id: string): Promise<void> {
   await ok(api.POST("/api/v1/media/{media_id}/retranscribe", { params: path(id), body: {} }));
-  shelf.refresh(id);
+  mediaList.refresh(id);
 }
 
 async function encode(id: string): Promise<void> {
   await ok(api.POST("/api/v1/media/{media_id}/retranscode", { params: path(id), body: { drop_transcript: false } }));
-  shelf.refresh(id);
+  mediaList.refresh(id);
 }
 
 export const work = { transcribe, encode };
@@ -43,7 +43,7 @@ export async function againForAll(ids: string[], what: Work, tell: (done: number
   if (problems.length) toasts.bad(problems[0]);
 }
 
-/** One goes at once, since it can be taken back; many only when somebody says so. Answers whether. */
+/** One goes at once, since it can be taken back; many only when somebody says so. Returns whether. */
 export async function remove(items: Media[]): Promise<boolean> {
   const [only] = items;
   if (!only) return false;
@@ -59,10 +59,10 @@ export async function remove(items: Media[]): Promise<boolean> {
 
 export async function rename(media: Media, title: string): Promise<void> {
   const params = { path: { media_id: media.id } };
-  shelf.put(await ok(api.PATCH("/api/v1/media/{media_id}", { params, body: { title } })));
+  mediaList.put(await ok(api.PATCH("/api/v1/media/{media_id}", { params, body: { title } })));
 }
 
-/** Copies a link for others. Answers the link when the browser lets nobody copy. */
+/** Copies a link for others. Returns the link when the browser lets nobody copy. */
 export async function share(media: Media): Promise<string | undefined> {
   let link = "";
   const done = await attempt(async () => {

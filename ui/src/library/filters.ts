@@ -104,14 +104,14 @@ function folded(title: string): string {
 
 /** The list with an item where it belongs. An item that belongs behind the last one of a list that
 goes on is left out: it comes when the list goes on. */
-export function placed(items: Media[], item: Media, order: (a: Media, b: Media) => number, goesOn: boolean): Media[] {
+export function placed(items: Media[], item: Media, order: (a: Media, b: Media) => number, hasMore: boolean): Media[] {
   const at = items.findIndex((each) => each.id === item.id);
   const rest = at < 0 ? items : items.toSpliced(at, 1);
   // What has not changed its rank stays where the server has put it.
   if (at >= 0 && order(items[at]!, item) === 0) return items.with(at, item);
   const to = rest.findIndex((each) => order(item, each) < 0);
   if (to >= 0) return rest.toSpliced(to, 0, item);
-  return goesOn && at < 0 ? rest : [...rest, item];
+  return hasMore && at < 0 ? rest : [...rest, item];
 }
 
 /** Of what several questions have brought, what is surely in its place already, and what has to wait

@@ -1,8 +1,8 @@
 /** Looks for words while they are typed. */
 import { SvelteMap } from "svelte/reactivity";
 import { api, ok, sentenceOf, type Media, type Moment } from "../lib/api";
+import { mediaList } from "./media-list.svelte";
 import { grouped } from "./moments";
-import { shelf } from "./shelf.svelte";
 
 const LIMIT = 50;
 const LONGEST = 300;
@@ -12,7 +12,7 @@ export class Searching {
   query = $state("");
   state = $state<"idle" | "searching" | "there" | "failed">("idle");
   problem = $state("");
-  goesOn = $state(false);
+  hasMore = $state(false);
   private moments = $state.raw<Moment[]>([]);
   private cursor: string | null = null;
   private abort: AbortController | undefined;
@@ -34,7 +34,7 @@ export class Searching {
   }
 
   async more(): Promise<void> {
-    if (this.goesOn && this.state === "there") await this.ask(this.query, this.moments);
+    if (this.hasMore && this.state === "there") await this.ask(this.query, this.moments);
   }
 
   private async ask(words: string, before: Moment[]): Promise<void> {
@@ -46,7 +46,7 @@ export class Searching {
       if (this.abort !== abort) return;
       this.moments = [...before, ...(page.items as Moment[])];
       this.cursor = page.next_cursor ?? null;
-      this.goesOn = this.cursor !== null;
+      this.hasMore = this.cursor !== null;
       this.query = words;
       this.state = "there";
       this.learn(page.items.map((each) => each.media_id));
@@ -60,11 +60,11 @@ export class Searching {
 
   /** For its picture and length; nothing until they are known. */
   media(id: string): Media | undefined {
-    return shelf.items.find((each) => each.id === id) ?? this.others.get(id) ?? undefined;
+    return mediaList.items.find((each) => each.id === id) ?? this.others.get(id) ?? undefined;
   }
 
   private learn(ids: string[]): void {
-    const known = new Set(shelf.items.map((each) => each.id));
+    const known = new Set(mediaList.items.map((each) => each.id));
     for (const id of new Set(ids)) {
       if (known.has(id) || this.others.has(id)) continue;
       this.others.set(id, null);

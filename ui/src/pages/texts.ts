@@ -1,12 +1,13 @@
 /** The words of signing in and of the first visit. */
-export const signIn = {
+import { t as shared } from "../lib/texts";
+
+const signIn = {
   title: "Sign in",
   goOn: "Sign in to go on where you were.",
   name: "Name",
   password: "Password",
   submit: "Sign in",
   wrong: "The name or the password is wrong.",
-  tooMany: "There were too many wrong tries. Wait a quarter of an hour, then try again.",
   missing: "Fill in your name and your password.",
   usedLink: "This link does not work any more",
   usedLinkText: "Each one signs in once, within a day. Sign in with your password, or get a new link.",
@@ -19,7 +20,7 @@ export const signIn = {
   linkHint: "NAME is yours; the first one is admin. Or ask an admin for a link.",
 };
 
-export const welcome = {
+const welcome = {
   title: "Welcome",
   hello: (name: string) => `Welcome, ${name}`,
   step: (at: number, of: number) => `${at} of ${of}`,
@@ -36,3 +37,5 @@ export const welcome = {
   ],
   toLibrary: "To the library",
 };
+
+export const t = { ...shared, signIn, welcome };

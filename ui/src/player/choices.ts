@@ -1,7 +1,7 @@
 /** What the player's settings offer. Pure. */
-import { t } from "../lib/texts";
 import type { PlayerState } from "./state.svelte";
 import { RATES } from "./shortcuts";
+import { t } from "./texts";
 
 export interface Choice {
   text: string;

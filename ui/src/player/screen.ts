@@ -27,7 +27,7 @@ export async function toggleFloating(video: HTMLVideoElement): Promise<void> {
   }
 }
 
-/** For the keys of the keyboard and the lock screen of a phone. Answers how to stop it. */
+/** For the keys of the keyboard and the lock screen of a phone. Returns how to stop it. */
 export function showOnSystem(title: string, poster: string | null, calls: { skip: (by: number) => void; seek: (to: number) => void }): () => void {
   const session = navigator.mediaSession;
   if (!session || typeof MediaMetadata === "undefined") return () => {};

@@ -1,6 +1,5 @@
 /** One player: what it plays, how, and everything that can be done with it. */
 import { clock, percent } from "../lib/format";
-import { t } from "../lib/texts";
 import { Edge } from "./edge.svelte";
 import { Extras, type Has } from "./extras.svelte";
 import { sameStreams } from "./manifest";
@@ -11,6 +10,7 @@ import { canFloat, drawNatively, toggleFloating, toggleFullscreen } from "./scre
 import { moved, type Selection } from "./selection";
 import { nextRate, type Command } from "./shortcuts";
 import { Stream, type Trouble } from "./stream.svelte";
+import { t } from "./texts";
 
 export interface Source {
   /** Of the master playlist; the same for every version. */

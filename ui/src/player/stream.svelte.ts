@@ -2,7 +2,7 @@
 import type Hls from "hls.js";
 import type { ErrorData } from "hls.js";
 import { levelFor, qualitiesOf, type Quality } from "./manifest";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export type Trouble = "network" | "gone" | "media" | "unsupported";
 

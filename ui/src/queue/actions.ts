@@ -1,9 +1,9 @@
 /** What people do to jobs: one, or all that fit. */
-import { api, ok, once, type Job } from "../lib/api";
+import { api, idempotencyKey, ok, type Job } from "../lib/api";
 import { confirm } from "../lib/confirm.svelte";
 import type { components } from "../lib/schema";
-import { t } from "../lib/texts";
 import { toasts } from "../lib/toasts.svelte";
+import { t } from "./texts";
 
 type Wanted = components["schemas"]["Wanted"];
 
@@ -12,7 +12,7 @@ export function cancel(id: string): Promise<Job> {
 }
 
 export function retry(id: string): Promise<Job> {
-  return ok(api.POST("/api/v1/jobs/{job_id}/retry", { params: { path: { job_id: id }, header: once() } }));
+  return ok(api.POST("/api/v1/jobs/{job_id}/retry", { params: { path: { job_id: id }, header: idempotencyKey() } }));
 }
 
 export async function pause(kind: string): Promise<string[]> {
@@ -28,7 +28,7 @@ const ASKED = {
   retry: { title: t.queue.bulk.retryTitle, text: t.queue.bulk.retryText, yes: t.queue.bulk.retryYes, done: t.queue.bulk.retriedMany },
 };
 
-/** Says how many it would be, asks, does it. Answers whether it was done. */
+/** Says how many it would be, asks, does it. Returns whether it was done. */
 export async function actOnAll(action: "cancel" | "retry", filter: Wanted): Promise<boolean> {
   const words = ASKED[action];
   try {
@@ -51,5 +51,5 @@ export async function actOnAll(action: "cancel" | "retry", filter: Wanted): Prom
 }
 
 function act(action: "cancel" | "retry", filter: Wanted, dry_run: boolean) {
-  return ok(api.POST("/api/v1/jobs/actions", { params: { header: once() }, body: { action, filter, dry_run } }));
+  return ok(api.POST("/api/v1/jobs/actions", { params: { header: idempotencyKey() }, body: { action, filter, dry_run } }));
 }

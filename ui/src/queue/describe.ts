@@ -2,7 +2,7 @@
 import type { Execution, Job } from "../lib/api";
 import { ago, percent, span, speed } from "../lib/format";
 import { kinds } from "../lib/kinds.svelte";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export type Tone = "plain" | "good" | "busy" | "wait" | "bad" | "info";
 

@@ -1,98 +1,113 @@
 /** One job with all that is known of it, while somebody looks at it. */
-import { api, ok, Problem, sentenceOf, type Execution, type Job } from "../lib/api";
-import { live, type LiveEvent } from "../lib/live.svelte";
+import { api, ok, Problem, type Execution, type Job } from "../lib/api";
+import { Debouncer } from "../lib/debounce";
+import { isProgress, type LiveEvent } from "../lib/live.svelte";
+import { LiveData } from "../lib/live-data.svelte";
 import { progressed } from "../lib/media.svelte";
 import type { components } from "../lib/schema";
 import { isLive } from "./describe";
-import { Paced, whileSeen } from "./paced";
 
 export type Why = components["schemas"]["Why"];
 
-const GAP_MS = 300;
 const WHY_GAP_MS = 2_000;
-// Leases are renewed, and waits end, without an event.
-const LOOK_MS = 10_000;
 const RELATED = 200;
 
-export class JobDetail {
+interface Answers {
+  job: Job;
+  executions: Execution[];
+  why: Why;
+}
+
+export class JobDetail extends LiveData<Answers> {
   job = $state.raw<Job | null>(null);
   executions = $state.raw<Execution[]>([]);
   why = $state.raw<Why | null>(null);
   /** Other jobs of the same recording that have to do with this one. */
   related = $state.raw<Job[]>([]);
   isGone = $state(false);
-  problem = $state("");
 
-  private paced = new Paced(() => this.load(), GAP_MS, 60);
-  private explained = new Paced(() => this.explain(), WHY_GAP_MS);
+  private whyDebouncer = new Debouncer(() => this.readWhy(), 120, WHY_GAP_MS);
 
-  constructor(readonly id: string) {}
+  constructor(readonly id: string) {
+    // Leases are renewed, and waits end, without an event.
+    super({ waitMs: 60, gapMs: 300, pollMs: 10_000 });
+  }
 
-  start(): () => void {
-    void this.load();
-    const stops = [
-      live.on(["*"], (event) => this.hear(event)),
-      live.onReset(() => this.paced.ask()),
-      whileSeen(() => {
-        if (!this.job || isLive(this.job)) this.paced.ask();
-      }, LOOK_MS),
-    ];
+  override start(): () => void {
+    const stop = super.start();
     return () => {
-      stops.forEach((stop) => stop());
-      this.paced.stop();
-      this.explained.stop();
+      stop();
+      this.whyDebouncer.stop();
     };
   }
 
   put(job: Job): void {
     this.job = job;
-    this.paced.ask();
+    this.refresh();
   }
 
-  async load(): Promise<void> {
-    const path = { params: { path: { job_id: this.id } } };
-    try {
-      const [job, executions, why] = await Promise.all([
-        ok(api.GET("/api/v1/jobs/{job_id}", path)),
-        ok(api.GET("/api/v1/jobs/{job_id}/executions", path)),
-        ok(api.GET("/api/v1/jobs/{job_id}/why", path)),
-      ]);
-      this.job = job;
-      this.executions = executions.items;
-      this.why = why;
-      this.problem = "";
-      await this.relate(job);
-    } catch (error) {
-      if (error instanceof Problem && error.status === 404) this.isGone = true;
-      else this.problem = sentenceOf(error);
-    }
+  protected override async fetch(): Promise<Answers> {
+    const path = this.path;
+    const [job, executions, why] = await Promise.all([
+      ok(api.GET("/api/v1/jobs/{job_id}", path)),
+      ok(api.GET("/api/v1/jobs/{job_id}/executions", path)),
+      ok(api.GET("/api/v1/jobs/{job_id}/why", path)),
+    ]);
+    return { job, executions: executions.items, why };
   }
 
-  private async relate(job: Job): Promise<void> {
-    if (!job.media_id) return;
-    const query = { media_id: job.media_id, limit: RELATED };
-    const page = await ok(api.GET("/api/v1/jobs", { params: { query } }));
-    this.related = page.items.filter((each) => each.id !== job.id);
+  protected override apply({ job, executions, why }: Answers): void {
+    this.job = job;
+    this.executions = executions;
+    this.why = why;
+    void this.readRelated(job);
   }
 
-  private async explain(): Promise<void> {
-    try {
-      this.why = await ok(api.GET("/api/v1/jobs/{job_id}/why", { params: { path: { job_id: this.id } } }));
-    } catch {
-      // The next look tells.
-    }
+  protected override onError(error: unknown): void {
+    if (error instanceof Problem && error.status === 404) this.isGone = true;
+    else super.onError(error);
   }
 
-  private hear(event: LiveEvent): void {
-    if (event.type.endsWith(".passage")) return;
-    const isProgress = event.type.endsWith(".progress");
+  protected override onPoll(): void {
+    if (!this.job || isLive(this.job)) this.refresh();
+  }
+
+  protected override onEvent(event: LiveEvent): void {
     if (event.job_id === this.id) {
       if (this.job) this.job = progressed(this.job, event);
-      if (!isProgress) this.paced.ask();
-    } else if (!isProgress && this.isWaiting && (event.job_id || event.type.startsWith("worker."))) {
-      this.explained.ask();
-    } else if (!isProgress && this.related.some((each) => each.id === event.job_id)) {
-      this.paced.ask();
+      if (!isProgress(event)) this.refresh();
+    } else if (isProgress(event)) {
+      return;
+    } else if (this.isWaiting && (event.job_id || event.type.startsWith("worker."))) {
+      this.whyDebouncer.schedule();
+    } else if (this.related.some((each) => each.id === event.job_id)) {
+      this.refresh();
+    }
+  }
+
+  private get path() {
+    return { params: { path: { job_id: this.id } } };
+  }
+
+  private async readRelated(job: Job): Promise<void> {
+    if (!job.media_id) return;
+    const counts = this.stillCounts();
+    const query = { media_id: job.media_id, limit: RELATED };
+    try {
+      const page = await ok(api.GET("/api/v1/jobs", { params: { query } }));
+      if (counts()) this.related = page.items.filter((each) => each.id !== job.id);
+    } catch (error) {
+      if (counts()) this.onError(error);
+    }
+  }
+
+  private async readWhy(): Promise<void> {
+    const counts = this.stillCounts();
+    try {
+      const why = await ok(api.GET("/api/v1/jobs/{job_id}/why", this.path));
+      if (counts()) this.why = why;
+    } catch {
+      // The next look tells.
     }
   }
 

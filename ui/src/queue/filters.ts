@@ -1,4 +1,5 @@
 /** Which jobs are shown: kept in the address, sent to the server. Pure. */
+import { kinds } from "../lib/kinds.svelte";
 import type { components, paths } from "../lib/schema";
 
 type Wanted = components["schemas"]["Wanted"];
@@ -6,8 +7,6 @@ type Query = NonNullable<paths["/api/v1/jobs"]["get"]["parameters"]["query"]>;
 
 /** In the order in which people look for them. */
 export const STATES = ["processing", "queued", "blocked", "failed", "completed", "canceled"] as const;
-/** Work that nobody asked for by name. */
-export const HOUSEKEEPING = ["span", "webhook", "purge"];
 
 export interface Filters {
   state: string;
@@ -19,6 +18,8 @@ export interface Filters {
   q: string;
   housekeeping: boolean;
 }
+
+export type OfKinds = Pick<Filters, "kind" | "housekeeping">;
 
 export const NO_FILTERS: Filters = {
   state: "",
@@ -61,8 +62,12 @@ export function isOnlyState(filters: Filters): boolean {
 }
 
 /** Somebody who asks for a kind by name wants to see it. */
-export function leftOut(filters: Filters): string[] {
-  return filters.housekeeping || filters.kind ? [] : HOUSEKEEPING;
+export function leftOut(filters: OfKinds): string[] {
+  return filters.housekeeping || filters.kind ? [] : kinds.housekeeping;
+}
+
+export function isShown(kind: string, filters: OfKinds): boolean {
+  return filters.kind ? kind === filters.kind : !leftOut(filters).includes(kind);
 }
 
 export function toList(filters: Filters): Query {
@@ -89,11 +94,4 @@ function conditions(filters: Filters): Record<string, string> {
 
 function given(all: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ""));
-}
-
-/** The kind of job that an event tells of; "" when it is of no job. */
-export function kindOfEvent(type: string, hasJob: boolean): string {
-  if (!hasJob) return "";
-  const family = type.slice(0, type.lastIndexOf("."));
-  return family === "transcription" ? "transcribe" : family;
 }

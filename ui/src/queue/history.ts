@@ -1,7 +1,7 @@
 /** What became of jobs over time: figures for the charts, and the same in words. Pure. */
 import { count, span } from "../lib/format";
 import type { components } from "../lib/schema";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export const RANGES = [1, 6, 24, 168] as const;
 export type Range = (typeof RANGES)[number];

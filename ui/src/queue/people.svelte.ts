@@ -1,23 +1,21 @@
 /** Users and workers by name, for admins: others see only their own jobs. */
 import { api, ok, type User, type Worker } from "../lib/api";
-import { live } from "../lib/live.svelte";
+import type { LiveEvent } from "../lib/live.svelte";
+import { LiveData } from "../lib/live-data.svelte";
 import { session } from "../lib/session.svelte";
-import { Paced } from "./paced";
 
-export class People {
+type Named<T> = PromiseSettledResult<{ items: T[] }>;
+
+export class People extends LiveData<[Named<User>, Named<Worker>]> {
   users = $state.raw<User[]>([]);
   workers = $state.raw<Worker[]>([]);
 
-  private paced = new Paced(() => this.load(), 5_000);
+  constructor() {
+    super({ gapMs: 5_000 });
+  }
 
-  start(): () => void {
-    if (!session.isAdmin) return () => {};
-    void this.load();
-    const stops = [live.on(["worker.online"], () => this.paced.ask()), live.onReset(() => this.paced.ask())];
-    return () => {
-      stops.forEach((stop) => stop());
-      this.paced.stop();
-    };
+  override start(): () => void {
+    return session.isAdmin ? super.start() : () => {};
   }
 
   /** "" for nobody, and for who is not known. */
@@ -25,10 +23,17 @@ export class People {
     return this.users.find((each) => each.id === id)?.name ?? "";
   }
 
-  private async load(): Promise<void> {
-    const [users, workers] = await Promise.allSettled([ok(api.GET("/api/v1/users")), ok(api.GET("/api/v1/workers"))]);
+  protected override fetch(): Promise<[Named<User>, Named<Worker>]> {
+    return Promise.allSettled([ok(api.GET("/api/v1/users")), ok(api.GET("/api/v1/workers"))]);
+  }
+
+  protected override apply([users, workers]: [Named<User>, Named<Worker>]): void {
     // Without them the list is still good; only the names are missing.
     if (users.status === "fulfilled") this.users = users.value.items;
     if (workers.status === "fulfilled") this.workers = workers.value.items;
+  }
+
+  protected override onEvent(event: LiveEvent): void {
+    if (event.type === "worker.online") this.refresh();
   }
 }

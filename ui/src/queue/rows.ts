@@ -1,13 +1,7 @@
 /** A list that others change while somebody reads it. Pure. */
 import type { Job, QueueStats } from "../lib/api";
 import { isMoving } from "./describe";
-import { HOUSEKEEPING, type Filters } from "./filters";
-
-/** The first page as the server has it now. `complete`: there is no page after it. */
-export interface Page {
-  items: Job[];
-  complete: boolean;
-}
+import { isShown, type OfKinds } from "./filters";
 
 export interface Merged {
   rows: Job[];
@@ -15,8 +9,9 @@ export interface Merged {
   held: Job[];
 }
 
-/** What is shown with what the first page says now. While somebody reads, nothing comes or goes. */
-export function merged(rows: Job[], page: Page, isReading: boolean): Merged {
+/** What is shown with what the first page says now. While somebody reads, nothing comes or goes.
+`isComplete`: there is no page after it. */
+export function merged(rows: Job[], page: { items: Job[]; isComplete: boolean }, isReading: boolean): Merged {
   const fresh = new Map(page.items.map((job) => [job.id, job]));
   if (isReading) {
     const shown = new Set(rows.map((job) => job.id));
@@ -26,7 +21,7 @@ export function merged(rows: Job[], page: Page, isReading: boolean): Merged {
     };
   }
   const last = page.items.at(-1)?.id;
-  const older = page.complete || last === undefined ? [] : rows.filter((job) => job.id < last && !fresh.has(job.id));
+  const older = page.isComplete || last === undefined ? [] : rows.filter((job) => job.id < last && !fresh.has(job.id));
   return { rows: [...page.items, ...older], held: [] };
 }
 
@@ -34,17 +29,6 @@ export function merged(rows: Job[], page: Page, isReading: boolean): Merged {
 export function runningFirst(rows: Job[]): Job[] {
   const rank = (job: Job) => (isMoving(job) ? 0 : 1);
   return rows.toSorted((one, other) => rank(one) - rank(other) || (one.id < other.id ? 1 : -1));
-}
-
-/** A later page behind what is shown; what moved from one to the other is there once. */
-export function appended(rows: Job[], items: Job[]): Job[] {
-  const shown = new Set(rows.map((job) => job.id));
-  return [...rows, ...items.filter((job) => !shown.has(job.id))];
-}
-
-export function replaced(rows: Job[], job: Job): Job[] {
-  const at = rows.findIndex((each) => each.id === job.id);
-  return at < 0 ? rows : rows.with(at, job);
 }
 
 /** By the job that was retried: the one that took its place. Newest first, so the first one counts. */
@@ -57,11 +41,10 @@ export function retriedBy(rows: Job[]): Map<string, string> {
 }
 
 /** How many jobs each state has, of the kinds that are shown. */
-export function counts(stats: QueueStats | null, filters: Pick<Filters, "kind" | "housekeeping">): Record<string, number> {
+export function counts(stats: QueueStats | null, filters: OfKinds): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const [kind, states] of Object.entries(stats?.kinds ?? {})) {
-    const isWanted = filters.kind ? kind === filters.kind : filters.housekeeping || !HOUSEKEEPING.includes(kind);
-    if (!isWanted) continue;
+    if (!isShown(kind, filters)) continue;
     for (const [state, count] of Object.entries(states)) sums[state] = (sums[state] ?? 0) + count;
   }
   return sums;

@@ -1,5 +1,5 @@
 /** What kind of browser signed in, from the words it sends about itself. Pure. */
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export interface Device {
   name: string;

@@ -1,4 +1,6 @@
-/** Which events a webhook is told of, as people choose them. Pure. */
+/** Which events a webhook is told of, as people choose them. */
+import { kinds } from "../lib/kinds.svelte";
+
 export interface Family {
   name: string;
   types: readonly string[];
@@ -7,28 +9,30 @@ export interface Family {
 
 const OF_JOBS = ["queued", "started", "progress", "completed", "failed", "canceled"];
 
-export const families: readonly Family[] = [
-  { name: "media", types: ["created", "updated", "ready", "deleted"], admin: false },
-  { name: "transcode", types: OF_JOBS, admin: false },
-  { name: "transcription", types: OF_JOBS, admin: false },
-  { name: "trim", types: OF_JOBS, admin: false },
-  { name: "composite", types: OF_JOBS, admin: false },
-  { name: "worker", types: ["online", "offline", "busy", "idle", "disabled"], admin: true },
-  {
-    name: "alert",
-    types: [
-      "stale_job_recovered",
-      "job_max_retries_exceeded",
-      "job_failed_pattern",
-      "worker_startup",
-      "worker_shutdown",
-      "webhook_failing",
-    ],
-    admin: true,
-  },
+const OF_ALERTS = [
+  "stale_job_recovered",
+  "job_max_retries_exceeded",
+  "job_failed_pattern",
+  "worker_startup",
+  "worker_shutdown",
+  "webhook_failing",
 ];
 
+export function families(): Family[] {
+  return [
+    { name: "media", types: ["created", "updated", "watchable", "ready", "deleted"], admin: false },
+    ...kinds.families.map((name) => ({ name, types: OF_JOBS, admin: false })),
+    { name: "worker", types: ["online", "offline", "busy", "idle", "disabled"], admin: true },
+    { name: "alert", types: OF_ALERTS, admin: true },
+  ];
+}
+
 export const EVERYTHING = "*";
+
+/** For who begins to choose: that a recording is ready, and that a job has failed. */
+export function suggested(): string[] {
+  return ["media.ready", ...kinds.families.map((name) => `${name}.failed`)];
+}
 
 /** Progress comes many times a minute: only who names it gets it, also within `transcode.*`. */
 export function isFrequent(type: string): boolean {
@@ -45,7 +49,7 @@ export function switched(chosen: readonly string[], pattern: string, on: boolean
   return on ? [...rest, pattern] : rest;
 }
 
-/** Types that no box stands for: kinds of jobs of somebody's own. */
+/** Types that no box stands for: kinds that only a worker knows. */
 export function others(chosen: readonly string[]): string[] {
   return chosen.filter((each) => each !== EVERYTHING && !hasBox(each));
 }
@@ -60,7 +64,7 @@ function covers(pattern: string, type: string): boolean {
 }
 
 function hasBox(type: string): boolean {
-  return families.some(
+  return families().some(
     ({ name, types }) => type === `${name}.*` || types.some((each) => type === `${name}.${each}`),
   );
 }

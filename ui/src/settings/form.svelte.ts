@@ -26,7 +26,7 @@ export class Form {
     this.problem = problem;
   }
 
-  /** Answers whether it was taken. A second click while it is under way does nothing. `places` says
+  /** Returns whether it was taken. A second click while it is under way does nothing. `places` says
   where an error belongs when the server's name for it is not the form's. */
   async send(work: () => Promise<unknown>, places = (error: FieldError) => error): Promise<boolean> {
     if (this.busy) return false;

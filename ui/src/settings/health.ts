@@ -1,7 +1,7 @@
 /** What the server's own checks mean, and what to do about it. Pure. */
 import type { components } from "../lib/schema";
 import { bytes } from "../lib/format";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 type Schemas = components["schemas"];
 

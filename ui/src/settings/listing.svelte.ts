@@ -1,36 +1,35 @@
 /** A list as the server has it. Most settings tell no events, so it is read again when somebody comes
 back to the page. */
-import { live } from "../lib/live.svelte";
+import { LiveList, type Page } from "../lib/live-list.svelte";
 import { said } from "./sentence";
 
-export class Listing<T> {
-  items = $state.raw<T[] | null>(null);
-  problem = $state("");
-  private latest = 0;
+const PAGE = 50;
 
-  constructor(private read: () => Promise<T[]>) {}
+interface Answer<T> {
+  items: T[];
+  next_cursor?: string | null;
+}
 
-  start(): () => void {
-    const load = () => void this.load();
-    load();
-    window.addEventListener("focus", load);
-    const stop = live.onReset(load);
-    return () => {
-      this.latest += 1;
-      window.removeEventListener("focus", load);
-      stop();
-    };
+/** For what has no id but its name. */
+export function byName<T extends { name: string }>(items: T[]): Answer<T & { id: string }> {
+  return { items: items.map((each) => ({ ...each, id: each.name })) };
+}
+
+export class Listing<T extends { id: string }> extends LiveList<T> {
+  constructor(
+    /** Without `next_cursor`, all there is. */
+    private read: (query: { limit: number; cursor?: string }) => Promise<Answer<T>>,
+    pageSize = PAGE,
+  ) {
+    super(pageSize, { refreshOnReturn: true });
   }
 
-  async load(): Promise<void> {
-    const mine = (this.latest += 1);
-    try {
-      const items = await this.read();
-      if (mine !== this.latest) return;
-      this.items = items;
-      this.problem = "";
-    } catch (error) {
-      if (mine === this.latest) this.problem = said(error);
-    }
+  protected override async fetchPage(cursor: string | null, limit: number): Promise<Page<T>> {
+    const { items, next_cursor } = await this.read({ limit, ...(cursor ? { cursor } : {}) });
+    return { items, next: next_cursor ?? null };
+  }
+
+  protected override sentence(error: unknown): string {
+    return said(error);
   }
 }

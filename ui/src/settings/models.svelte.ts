@@ -1,9 +1,9 @@
 /** The speech models, and how far their downloads are: those tell no events, so they are asked for
 once a second while there are any. */
 import { api, ok, type SpeechModel } from "../lib/api";
-import { t } from "../lib/texts";
 import { attempt, toasts } from "../lib/toasts.svelte";
 import { Listing } from "./listing.svelte";
+import { t } from "./texts";
 
 const EVERY_MS = 1000;
 
@@ -13,30 +13,27 @@ export function isDownloading(model: SpeechModel): boolean {
 
 export class SpeechModels extends Listing<SpeechModel> {
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private started = false;
 
   constructor() {
-    super(async () => (await ok(api.GET("/api/v1/models/transcription"))).items);
+    super(() => ok(api.GET("/api/v1/models/transcription")));
   }
 
   override start(): () => void {
-    this.started = true;
     const stop = super.start();
     return () => {
-      this.started = false;
       clearTimeout(this.timer);
       stop();
     };
   }
 
   override async load(): Promise<void> {
-    const before = (this.items ?? []).filter(isDownloading);
+    const before = this.items.filter(isDownloading);
     await super.load();
     for (const { name } of before) {
-      if (this.items?.find((each) => each.name === name)?.installed) toasts.good(t.settings.models.ready(name));
+      if (this.items.find((each) => each.name === name)?.installed) toasts.good(t.settings.models.ready(name));
     }
     clearTimeout(this.timer);
-    if (this.started && this.items?.some(isDownloading)) this.timer = setTimeout(() => void this.load(), EVERY_MS);
+    if (!this.isStopped && this.items.some(isDownloading)) this.timer = setTimeout(() => void this.load(), EVERY_MS);
   }
 
   async pull(name: string): Promise<void> {
@@ -45,7 +42,7 @@ export class SpeechModels extends Listing<SpeechModel> {
     await this.load();
   }
 
-  async remove(name: string): Promise<void> {
+  async uninstall(name: string): Promise<void> {
     const params = { path: { name } };
     const work = () => ok(api.DELETE("/api/v1/models/transcription/{name}", { params }));
     await attempt(work, t.settings.models.removed(name));

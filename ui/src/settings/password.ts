@@ -1,10 +1,10 @@
 /** Setting one's own password. */
 import { api, ok, Problem, problemOf, type Me } from "../lib/api";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export const SHORTEST = 12;
 
-/** Answers who we are then. A wrong current password is answered like a session that has ended: which
+/** Returns who we are then. A wrong current password is answered like a session that has ended: which
 of the two it was, the session itself knows. */
 export async function setPassword(password: string, old: string | null): Promise<Me> {
   const body = { password, old_password: old };
@@ -13,7 +13,7 @@ export async function setPassword(password: string, old: string | null): Promise
   if (!answer) throw new Problem(t.problems.offline, 0, "offline");
   const { status } = answer.response;
   if (status === 401) throw wrongOld();
-  if (!answer.response.ok) throw status === 429 ? new Problem(t.signIn.tooMany, 429, "too_many_requests") : problemOf(status, answer.error);
+  if (!answer.response.ok) throw status === 429 ? new Problem(t.problems.tooManyTries, 429, "too_many_requests") : problemOf(status, answer.error);
   return me;
 }
 

@@ -1,7 +1,7 @@
 /** A profile while somebody edits it. Pure. */
 import type { FieldError, Profile } from "../lib/api";
 import type { components } from "../lib/schema";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export type ProfileSettings = components["schemas"]["ProfileSettings"];
 

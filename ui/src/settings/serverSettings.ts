@@ -1,6 +1,6 @@
 /** Finding and showing the server's settings. Pure. */
 import type { components } from "../lib/schema";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export type Setting = components["schemas"]["Setting"];
 

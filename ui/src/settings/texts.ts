@@ -1,5 +1,7 @@
-/** The words of the settings that admins see. */
-export const profiles = {
+/** The words of the settings. */
+import { t as shared } from "../lib/texts";
+
+const profiles = {
   lead: "A profile says what is made of a recording: sizes, quality, codecs. Uploads use the default one unless they name another.",
   add: "New profile",
   default: "Default",
@@ -71,7 +73,7 @@ export const profiles = {
   spanHint: "From 1 to 3600. Shorter parts spread better over many workers.",
 };
 
-export const models = {
+const models = {
   lead: "Models turn speech into words. A missing one is fetched when a job first needs it; fetch it here, and nobody has to wait.",
   cannotRun: "Transcribing does not work here yet",
   installed: "Installed",
@@ -108,7 +110,7 @@ export const models = {
   emptyText: "It uses what its own server has. See RUSHES_ENGINE in the server settings.",
 };
 
-export const security = {
+const security = {
   lead: "Who signed in or failed to, and every change of users, keys, tokens, workers, webhooks and shares.",
   emptyTitle: "Nothing yet",
   emptyText: "Sign-ins and changes of users, keys, tokens, workers, webhooks and shares are listed here.",
@@ -150,7 +152,7 @@ export const security = {
   } as Record<string, string>,
 };
 
-export const users = {
+const users = {
   lead: "Who may sign in. A user sees what is theirs; an admin sees and changes everything.",
   add: "Add a user",
   you: "You",
@@ -182,7 +184,7 @@ export const users = {
   linkLabel: "Sign-in link",
 };
 
-export const health = {
+const health = {
   lead: "How the server is doing, and what to do if something is wrong.",
   refresh: "Check again",
   checked: (when: string) => `Checked ${when}`,
@@ -228,7 +230,7 @@ export const health = {
   unknown: "Not known while the database is away.",
 };
 
-export const server = {
+const server = {
   lead: "What the server runs with. To change one, set the environment variable, or the key in rushes.toml, and start the server again.",
   units: "Durations are in seconds, sizes in bytes.",
   search: "Search settings",
@@ -238,3 +240,196 @@ export const server = {
   hidden: "hidden",
   found: (count: number) => (count === 1 ? "1 setting" : `${count} settings`),
 };
+
+const times = (count: number): string => (count === 1 ? "once" : `${count.toLocaleString()} times`);
+
+const settings = {
+  title: "Settings",
+  forEverybody: "Yours",
+  forAdmins: "Server",
+  notAllowedTitle: "This part is for admins",
+  notAllowedText: "Ask somebody who looks after this server.",
+  sections: {
+    account: "Account",
+    tokens: "Tokens",
+    webhooks: "Webhooks",
+    profiles: "Profiles",
+    models: "Speech models",
+    users: "Users",
+    security: "Security log",
+    health: "Storage and health",
+    server: "Server settings",
+  } as Record<string, string>,
+  done: "Done",
+  edit: "Edit",
+  actionsFor: (name: string) => `Actions for ${name}`,
+  added: (when: string) => `Added ${when}`,
+  needed: "This is needed.",
+  tryAgain: "Try again",
+  cannotRead: "This could not be read",
+  discardTitle: "Leave without saving?",
+  discardText: "What you have changed here is lost then.",
+  discard: "Leave",
+  keepEditing: "Keep editing",
+  account: {
+    lead: "Who you are here, your password, and where you are signed in.",
+    roles: { admin: "Admin", user: "User" } as Record<string, string>,
+    space: "Space",
+    used: (used: string) => `${used} used, without a limit`,
+    usedOf: (used: string, quota: string) => `${used} of ${quota} used`,
+    full: "Your space is used up. Delete what you no longer need, or ask an admin for more.",
+    password: "Password",
+    hasNone: "You have no password yet: only links sign you in. Choose one to sign in by your name.",
+    hasOne: "Changing it ends your sessions on all other devices.",
+    old: "Current password",
+    new: "New password",
+    newHint: "At least 12 characters. A few words that only you would put together are good.",
+    tooShort: "Use at least 12 characters.",
+    wrongOld: "This is not your current password.",
+    change: "Change the password",
+    choose: "Set the password",
+    changed: "Your password is changed. Other devices were signed out.",
+    chosen: "Your password is set.",
+    show: "Show the password",
+    hide: "Hide the password",
+    sessions: "Where you are signed in",
+    thisOne: "This one",
+    device: (browser: string, system: string) => (browser && system ? `${browser} on ${system}` : browser || system),
+    unknownDevice: "Unknown device",
+    seen: (when: string) => `Last seen ${when}`,
+    since: (when: string) => `since ${when}`,
+    end: "End",
+    endFor: (device: string) => `End the session of ${device}`,
+    ended: "That session has ended.",
+    endOthers: "End all others",
+    endOthersTitle: "End all other sessions?",
+    endOthersText: (count: number) =>
+      count === 1 ? "One other device has to sign in again." : `${count} other devices have to sign in again.`,
+    othersEnded: "All other sessions have ended.",
+    signOut: "Sign out",
+  },
+  tokens: {
+    lead: "A token lets a script or another program use the API in your name.",
+    add: "New token",
+    emptyTitle: "No tokens yet",
+    emptyText: "Make one to upload from a script, or to use Rushes with the tools you have.",
+    name: "Name",
+    nameHint: "What it is for, so that you know it again: “backup script”.",
+    may: "It may",
+    scopes: {
+      read: "Read only",
+      write: "Read and change",
+      admin: "Everything an admin may",
+    } as Record<string, string>,
+    scopeHints: {
+      read: "List, watch and download what is yours.",
+      write: "Also upload, edit, delete and start jobs.",
+      admin: "Also other people's media, users, workers and settings.",
+    } as Record<string, string>,
+    expires: "It works",
+    lasts: {
+      "7": "for 7 days",
+      "30": "for 30 days",
+      "90": "for 90 days",
+      "365": "for a year",
+      never: "until you revoke it",
+    } as Record<string, string>,
+    make: "Make the token",
+    once: (name: string) => `The token “${name}” is ready`,
+    onceText: "Copy it now: it is not shown again.",
+    secret: "Token",
+    example: "Try it on the command line",
+    exampleLabel: "Example command",
+    used: (when: string) => `Used ${when}`,
+    neverUsed: "Not used yet",
+    until: (when: string) => `Works until ${when}`,
+    forever: "Works until it is revoked",
+    revoke: "Revoke",
+    revokeFor: (name: string) => `Revoke ${name}`,
+    revokeTitle: (name: string) => `Revoke “${name}”?`,
+    revokeText: "Whatever uses it stops working at once. This cannot be undone.",
+    revoked: "The token works no more.",
+  },
+  profiles,
+  models,
+  users,
+  security,
+  webhooks: {
+    lead: "A webhook tells another service what happens here: a signed message for each event, repeated until it arrives.",
+    add: "New webhook",
+    emptyTitle: "No webhooks yet",
+    emptyText: "Add one to start something elsewhere when a recording is ready or a job fails.",
+    on: "On",
+    off: "Off",
+    failing: "Failing",
+    failingSince: (ago: string) => `Its receiver began to fail ${ago} and is tried rarely; what waits is sent when it answers.`,
+    url: "Address",
+    urlHint: "An http or https address that takes POST requests.",
+    which: "Which events",
+    everything: "Everything",
+    everythingHint: "All that happens to what you may see, but for progress.",
+    chosen: "Only what I choose",
+    noneChosen: "Choose at least one event.",
+    all: (family: string) => `All of ${family}`,
+    families: {
+      media: "Media",
+      transcode: "Encoding",
+      transcription: "Transcribing",
+      trim: "Trimming",
+      composite: "Overlays",
+      worker: "Workers",
+      alert: "Alerts",
+    } as Record<string, string>,
+    often: (name: string) => `${name} (many a minute)`,
+    other: "Other types, separated by commas",
+    otherHint: "Such as mykind.completed or mykind.*",
+    newTitle: "New webhook",
+    editTitle: "Change the webhook",
+    create: "Add the webhook",
+    saved: "The webhook is saved.",
+    secretTitle: "The secret of this webhook",
+    secretText: "The receiver checks the messages' signatures with it. Copy it now: it is not shown again.",
+    secret: "Secret",
+    newSecret: "New secret",
+    rotateTitle: "Make a new secret?",
+    keepOld: "Sign with the old secret, too, for a day",
+    keepOldHint: "So that the receiver can change over in peace. Switch it off if the old one has leaked.",
+    rotate: "Make a new secret",
+    enable: "Switch on",
+    disable: "Switch off",
+    wasEnabled: "The webhook is on.",
+    wasDisabled: "The webhook is off. Events meanwhile are not kept for it.",
+    delete: "Delete",
+    deleteTitle: "Delete this webhook?",
+    deleteText: (url: string) => `Nothing more is sent to ${url}, not even what waits now. Its log goes, too.`,
+    deleted: "The webhook is deleted.",
+    test: "Send a test",
+    testFor: (url: string) => `Send a test to ${url}`,
+    log: "Log",
+    logFor: (url: string) => `Log of ${url}`,
+    noDeliveries: "Nothing was sent yet. Send a test to see whether it arrives.",
+    statuses: { delivered: "Delivered", pending: "On its way", failed: "Failed" } as Record<string, string>,
+    tried: (count: number, last: string) => (count === 1 ? "tried once" : `tried ${times(count)}, last ${last}`),
+    notTried: "not tried yet",
+    answered: (status: number) => `Answered ${status}`,
+    errors: {
+      timeout: "No answer in time",
+      connection_failed: "Nobody there",
+      tls_failed: "No trusted TLS connection",
+      bad_answer: "Does not speak HTTP",
+      target_refused: "This address is not allowed",
+      webhook_disabled: "The webhook was off",
+    } as Record<string, string>,
+    again: "Send again",
+    againFor: (type: string) => `Send again: ${type}`,
+    sentAgain: "It is being sent again.",
+    body: "Message",
+    job: "Its job",
+    alerts: "Alerts of this server",
+    alertsText: "Set by RUSHES_ALERT_WEBHOOK_URL; change it there.",
+  },
+  health,
+  server,
+};
+
+export const t = { ...shared, settings };

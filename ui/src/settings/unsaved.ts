@@ -1,7 +1,7 @@
 /** Asks before somebody leaves what they have not saved. */
 import { confirm } from "../lib/confirm.svelte";
 import { router } from "../lib/router.svelte";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export function mayDiscard(): Promise<boolean> {
   return confirm({
@@ -13,7 +13,7 @@ export function mayDiscard(): Promise<boolean> {
   });
 }
 
-/** Answers how to stop it. */
+/** Returns how to stop it. */
 export function guardUnsaved(isDirty: () => boolean): () => void {
   const here = location.pathname + location.search;
 

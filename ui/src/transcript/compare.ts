@@ -1,5 +1,5 @@
 /** What is different between two texts, and between two transcripts. Pure. */
-import type { Line } from "./lines";
+import type { Segment } from "./segments";
 
 export interface Part {
   text: string;
@@ -14,7 +14,7 @@ export interface Pair {
 }
 
 const STEPS_LIMIT = 40_000;
-/** Two passages that begin this close to each other begin together. */
+/** Two segments that begin this close to each other begin together. */
 const TOGETHER_SECONDS = 0.5;
 const PAIR_SECONDS = 60;
 
@@ -87,13 +87,13 @@ function joined(parts: Part[]): Part[] {
 }
 
 /** The moments at which two transcripts say different things. */
-export function differences(before: readonly Line[], after: readonly Line[]): { pairs: Pair[]; of: number } {
+export function differences(before: readonly Segment[], after: readonly Segment[]): { pairs: Pair[]; of: number } {
   const all = pairs(before, after);
   const text = (given: string) => given.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim();
   return { pairs: all.filter((each) => text(each.before) !== text(each.after)), of: all.length };
 }
 
-function pairs(before: readonly Line[], after: readonly Line[]): Pair[] {
+function pairs(before: readonly Segment[], after: readonly Segment[]): Pair[] {
   const made: Pair[] = [];
   let one = 0;
   let other = 0;
@@ -104,14 +104,14 @@ function pairs(before: readonly Line[], after: readonly Line[]): Pair[] {
       if ((before[one]?.start ?? Infinity) <= (after[other]?.start ?? Infinity)) one += 1;
       else other += 1;
     } while (!isBoundary(before[one], after[other], start, one - firstOne, other - firstOther));
-    const text = (lines: readonly Line[]) => lines.map((each) => each.text).join(" ");
+    const text = (segments: readonly Segment[]) => segments.map((each) => each.text).join(" ");
     made.push({ start, before: text(before.slice(firstOne, one)), after: text(after.slice(firstOther, other)) });
   }
   return made;
 }
 
 /** Whether both go on with something new here, or one of them has had enough. */
-function isBoundary(one: Line | undefined, other: Line | undefined, start: number, ones: number, others: number): boolean {
+function isBoundary(one: Segment | undefined, other: Segment | undefined, start: number, ones: number, others: number): boolean {
   if (!one && !other) return true;
   const next = Math.min(one?.start ?? Infinity, other?.start ?? Infinity);
   if (next - start >= PAIR_SECONDS) return true;

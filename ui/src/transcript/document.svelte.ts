@@ -1,24 +1,24 @@
 /** The transcript of a media as it is on the server: read once, then kept true by events. */
 import { api, ok, Problem, sentenceOf, type Transcript, type TranscriptInfo } from "../lib/api";
+import { Debouncer } from "../lib/debounce";
 import { live } from "../lib/live.svelte";
-import { Refresher } from "../lib/media.svelte";
-import { linesOf, reconciled, type Line } from "./lines";
+import { segmentsOf, reconciled, type Segment } from "./segments";
 import { applied, type Change } from "./steps";
 
 export class TranscriptDocument {
   /** Null when there is none. */
   info = $state.raw<TranscriptInfo | null>(null);
-  lines = $state.raw<Line[]>([]);
+  segments = $state.raw<Segment[]>([]);
   /** False until the server has been asked. */
   known = $state(false);
   problem = $state("");
   /** Called when the text is another one than we have read or made. */
   onForeignChange: () => void = () => {};
 
-  /** What the lines are of. */
+  /** What the segments are of. */
   private read = { id: "", revision: -1 };
   private tail: Promise<unknown> = Promise.resolve();
-  private refresher = new Refresher(() => this.load());
+  private debouncer = new Debouncer(() => this.load());
 
   constructor(readonly mediaId: string) {}
 
@@ -30,13 +30,13 @@ export class TranscriptDocument {
     void this.load();
     const stops = [
       live.on(["media.*", "transcription.completed"], (event) => {
-        if (event.media_id === this.mediaId) this.refresher.ask(this.mediaId);
+        if (event.media_id === this.mediaId) this.debouncer.schedule();
       }),
-      live.onReset(() => this.refresher.ask(this.mediaId)),
+      live.onReset(() => this.debouncer.schedule()),
     ];
     return () => {
       stops.forEach((stop) => stop());
-      this.refresher.stop();
+      this.debouncer.stop();
     };
   }
 
@@ -66,15 +66,15 @@ export class TranscriptDocument {
   /** What a change of ours has led to; the words and their times are read later. */
   changed(info: TranscriptInfo, changes: readonly Change[]): void {
     this.info = info;
-    this.lines = applied(this.lines, changes);
-    this.refresher.ask(this.mediaId);
+    this.segments = applied(this.segments, changes);
+    this.debouncer.schedule();
   }
 
   private async take(info: TranscriptInfo): Promise<void> {
     const isForeign = this.info !== null && (info.id !== this.info.id || info.revision !== this.info.revision);
     if (info.id !== this.read.id || info.revision !== this.read.revision) {
       const got = await ok(api.GET("/api/v1/media/{media_id}/transcript", { params: { path: this.path } }));
-      this.lines = reconciled(this.lines, linesOf(got as Transcript));
+      this.segments = reconciled(this.segments, segmentsOf(got as Transcript));
       this.read = { id: info.id, revision: info.revision };
     }
     this.info = info;
@@ -83,7 +83,7 @@ export class TranscriptDocument {
 
   private forget(): void {
     this.info = null;
-    this.lines = [];
+    this.segments = [];
     this.read = { id: "", revision: -1 };
   }
 }

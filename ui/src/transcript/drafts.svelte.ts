@@ -1,7 +1,7 @@
 /** Text that somebody is writing. It is kept in the browser until the server has it. */
-import type { Line } from "./lines";
-import type { Edit, Said } from "./steps";
 import { oneLine } from "./find";
+import type { Segment } from "./segments";
+import type { Edit, Said } from "./steps";
 
 export class Draft {
   text = $state("");
@@ -27,6 +27,11 @@ export class Draft {
     return oneLine(this.text) !== this.base.text || this.speaker !== this.base.speaker;
   }
 
+  /** Whether people should know that the server has not got it: also while it is sent once more. */
+  get isUnsaved(): boolean {
+    return this.state === "failed" || this.state === "conflict" || (this.state === "saving" && this.problem !== "");
+  }
+
   get edit(): Edit {
     const text = oneLine(this.text);
     return {
@@ -36,9 +41,9 @@ export class Draft {
     };
   }
 
-  /** Whether the line is still what the writing began with. */
-  fits(line: Line | undefined): boolean {
-    return line?.text === this.base.text && line.speaker === this.base.speaker;
+  /** Whether the segment is still what the writing began with. */
+  fits(segment: Segment | undefined): boolean {
+    return segment?.text === this.base.text && segment.speaker === this.base.speaker;
   }
 }
 

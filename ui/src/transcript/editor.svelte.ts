@@ -1,23 +1,23 @@
 /** Changing a transcript: what is being written, saving it, undoing it, and who was quicker. */
 import { SvelteMap } from "svelte/reactivity";
 import { api, ok, Problem, sentenceOf, type TranscriptInfo } from "../lib/api";
-import { t } from "../lib/texts";
 import { toasts } from "../lib/toasts.svelte";
 import type { TranscriptDocument } from "./document.svelte";
 import { Draft, keepDrafts, keptDrafts } from "./drafts.svelte";
 import * as steps from "./steps";
 import type { Change, Edit, Step } from "./steps";
+import { t } from "./texts";
 
-/** The server takes so many passages at once. */
+/** The server takes so many segments at once. */
 const EDITS_AT_ONCE = 1000;
 const ATTEMPTS = 4;
 
-/** Somebody else has changed the same passages. */
+/** Somebody else has changed the same segments. */
 class Conflict extends Error {}
 
 export class Editor {
   drafts = new SvelteMap<string, Draft>();
-  /** The passage whose text is being written right now. */
+  /** The segment whose text is being written right now. */
   openId = $state<string | null>(null);
   busy = $state(false);
   private past = $state.raw<steps.Steps>(steps.NO_STEPS);
@@ -36,10 +36,10 @@ export class Editor {
     return this.past.undone.length > 0 && !this.busy;
   }
 
-  /** What was written of passages that are not there any more. */
+  /** What was written of segments that are not there any more. */
   get orphans(): Draft[] {
     if (!this.drafts.size) return [];
-    const known = new Set(this.doc.lines.map((each) => each.id));
+    const known = new Set(this.doc.segments.map((each) => each.id));
     return [...this.drafts.values()].filter((each) => !known.has(each.id) && each.isChanged && each.state !== "saving");
   }
 
@@ -52,9 +52,9 @@ export class Editor {
   open(id: string): void {
     const before = this.openId === null ? undefined : this.drafts.get(this.openId);
     if (before && before.id !== id) this.close(before);
-    const line = this.line(id);
-    if (!line || line.bare) return;
-    if (!this.drafts.has(id)) this.drafts.set(id, new Draft(id, { text: line.text, speaker: line.speaker }));
+    const segment = this.segment(id);
+    if (!segment || segment.bare) return;
+    if (!this.drafts.has(id)) this.drafts.set(id, new Draft(id, { text: segment.text, speaker: segment.speaker }));
     const draft = this.drafts.get(id)!;
     if (draft.state === "saving") return;
     this.openId = id;
@@ -78,12 +78,12 @@ export class Editor {
     keepDrafts(this.doc.mediaId, this.drafts.values());
   }
 
-  /** What was being written when the page was left. Answers how much that is. */
+  /** What was being written when the page was left. Returns how much that is. */
   bringBack(): number {
     const kept = keptDrafts(this.doc.mediaId).filter((each) => !this.drafts.has(each.id));
     for (const draft of kept) {
-      const line = this.line(draft.id);
-      if (draft.fits(line)) draft.state = "failed";
+      const segment = this.segment(draft.id);
+      if (draft.fits(segment)) draft.state = "failed";
       else this.markConflict(draft);
       draft.problem = t.transcript.keptDraft;
       draft.isOld = true;
@@ -102,7 +102,7 @@ export class Editor {
     draft.isOld = false;
     const isGone = !draft.edit.text && draft.edit.text !== undefined;
     try {
-      await this.write(() => [draft.edit], () => draft.fits(this.line(draft.id)));
+      await this.write(() => [draft.edit], () => draft.fits(this.segment(draft.id)));
       this.drop(draft);
       if (isGone) this.tellOfUndo(t.transcript.removed);
       return true;
@@ -132,14 +132,14 @@ export class Editor {
 
   // Many at once
 
-  /** One step, however many passages it changes. Answers whether it worked. */
+  /** One step, however many segments it changes. Returns whether it worked. */
   async change(edits: Edit[], said: string): Promise<boolean> {
-    const before = new Map(this.doc.lines.map((each) => [each.id, each]));
+    const before = new Map(this.doc.segments.map((each) => [each.id, each]));
     const isUntouched = () =>
       edits.every((each) => {
-        const line = this.line(each.id);
+        const segment = this.segment(each.id);
         const old = before.get(each.id);
-        return line !== undefined && line.text === old?.text && line.speaker === old.speaker;
+        return segment !== undefined && segment.text === old?.text && segment.speaker === old.speaker;
       });
     try {
       await this.write(() => edits, isUntouched);
@@ -179,7 +179,7 @@ export class Editor {
     const step = (way === "undo" ? this.past.done : this.past.undone).at(-1)!;
     const changes = way === "undo" ? steps.reversed(step.changes) : step.changes;
     if (step.exact && (await this.revert(way === "undo" ? step.from : step.to, changes))) return;
-    const edits = steps.editsFor(changes, this.doc.lines);
+    const edits = steps.editsFor(changes, this.doc.segments);
     if (!edits) throw new Conflict();
     await this.send(edits);
   }
@@ -221,7 +221,7 @@ export class Editor {
 
   private async sendStep(edits: Edit[]): Promise<void> {
     const from = this.doc.info?.revision ?? 0;
-    const changes = steps.changesOf(this.doc.lines, edits);
+    const changes = steps.changesOf(this.doc.segments, edits);
     const { revision: to } = await this.send(edits);
     if (to !== from) this.past = steps.added(this.past, { changes, from, to, exact: true });
   }
@@ -230,7 +230,7 @@ export class Editor {
     let info = this.doc.info;
     for (let first = 0; first < edits.length; first += EDITS_AT_ONCE) {
       const segments = edits.slice(first, first + EDITS_AT_ONCE);
-      const changes = steps.changesOf(this.doc.lines, segments);
+      const changes = steps.changesOf(this.doc.segments, segments);
       const body = { revision: info?.revision ?? 0, segments };
       info = await ok(api.PATCH("/api/v1/media/{media_id}/transcript", { params: { path: this.doc.path }, body }));
       this.doc.changed(info, changes);
@@ -241,8 +241,8 @@ export class Editor {
 
   // How
 
-  private line(id: string) {
-    return this.doc.lines.find((each) => each.id === id);
+  private segment(id: string) {
+    return this.doc.segments.find((each) => each.id === id);
   }
 
   private leave(draft: Draft): void {
@@ -250,8 +250,8 @@ export class Editor {
   }
 
   private markConflict(draft: Draft): void {
-    const line = this.line(draft.id);
-    draft.theirs = line ? { text: line.text, speaker: line.speaker } : null;
+    const segment = this.segment(draft.id);
+    draft.theirs = segment ? { text: segment.text, speaker: segment.speaker } : null;
     draft.state = "conflict";
     draft.problem = "";
   }

@@ -1,8 +1,8 @@
 /** Transcripts that are taken along, and captions that are brought. */
-import { api, ok, once, type TranscriptInfo } from "../lib/api";
-import { t } from "../lib/texts";
-import type { Line } from "./lines";
+import { api, idempotencyKey, ok, type TranscriptInfo } from "../lib/api";
+import type { Segment } from "./segments";
 import { nameOf } from "./speakers";
+import { t } from "./texts";
 
 export const FORMATS = ["vtt", "srt", "txt", "json"] as const;
 export const CAPTION_FILES = ".vtt,.srt,text/vtt,application/x-subrip";
@@ -21,7 +21,7 @@ export async function importCaptions(mediaId: string, file: File): Promise<Trans
     api.POST("/api/v1/media/{media_id}/transcript/import", {
       // Whoever gets here was asked.
       params: { path: { media_id: mediaId }, query: { replace: true } },
-      headers: { ...once(), "Content-Type": type },
+      headers: { ...idempotencyKey(), "Content-Type": type },
       body: "",
       bodySerializer: () => content,
     }),
@@ -29,12 +29,12 @@ export async function importCaptions(mediaId: string, file: File): Promise<Trans
 }
 
 /** A paragraph for each turn. */
-export function plainText(lines: readonly Line[], names: Readonly<Record<string, string>>): string {
+export function plainText(segments: readonly Segment[], names: Readonly<Record<string, string>>): string {
   const paragraphs: { speaker: string | null; texts: string[] }[] = [];
-  for (const line of lines) {
+  for (const segment of segments) {
     const last = paragraphs.at(-1);
-    if (last && last.speaker === line.speaker && !line.bare) last.texts.push(line.text);
-    else paragraphs.push({ speaker: line.speaker, texts: [line.text] });
+    if (last && last.speaker === segment.speaker && !segment.bare) last.texts.push(segment.text);
+    else paragraphs.push({ speaker: segment.speaker, texts: [segment.text] });
   }
   const name = (speaker: string | null) => (speaker === null ? "" : `${nameOf(speaker, names)}: `);
   return paragraphs.map((each) => name(each.speaker) + each.texts.join(" ")).join("\n\n");

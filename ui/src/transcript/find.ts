@@ -1,5 +1,5 @@
 /** Looking for words in a transcript, and putting others in their place. Pure. */
-import type { Line, Mark } from "./lines";
+import type { Segment, Mark } from "./segments";
 
 export interface FindOptions {
   matchCase: boolean;
@@ -7,8 +7,8 @@ export interface FindOptions {
 }
 
 export interface Hit {
-  /** The number of the line. */
-  line: number;
+  /** The number of the segment. */
+  segment: number;
   start: number;
   end: number;
 }
@@ -23,7 +23,7 @@ const LETTER = /[\p{L}\p{N}\p{M}]/u;
 const PLAIN = /^[\x00-\x7f]*$/;
 const ACCENTS = /\p{M}/gu;
 
-const foldedLines = new WeakMap<Line, Folded>();
+const foldedSegments = new WeakMap<Segment, Folded>();
 
 /** Without case and accents, with the way back to the places in the text as it is. */
 export function folded(text: string): Folded {
@@ -41,22 +41,22 @@ export function folded(text: string): Folded {
   return { text: made, places };
 }
 
-function foldedLine(line: Line): Folded {
-  let known = foldedLines.get(line);
-  if (!known) foldedLines.set(line, (known = folded(line.text)));
+function foldedSegment(segment: Segment): Folded {
+  let known = foldedSegments.get(segment);
+  if (!known) foldedSegments.set(segment, (known = folded(segment.text)));
   return known;
 }
 
-export function findAll(lines: readonly Line[], query: string, options: FindOptions): Hit[] {
+export function findAll(segments: readonly Segment[], query: string, options: FindOptions): Hit[] {
   const wanted = options.matchCase ? query : folded(query).text;
   if (!wanted.trim()) return [];
   const hits: Hit[] = [];
-  for (const [number, line] of lines.entries()) {
-    const within: Folded = options.matchCase ? { text: line.text } : foldedLine(line);
+  for (const [number, segment] of segments.entries()) {
+    const within: Folded = options.matchCase ? { text: segment.text } : foldedSegment(segment);
     for (let at = within.text.indexOf(wanted); at >= 0; at = within.text.indexOf(wanted, at + wanted.length)) {
       const start = within.places?.[at] ?? at;
-      const end = within.places ? endOf(line.text, within.places, at + wanted.length) : at + wanted.length;
-      if (!options.wholeWords || isWhole(line.text, start, end)) hits.push({ line: number, start, end });
+      const end = within.places ? endOf(segment.text, within.places, at + wanted.length) : at + wanted.length;
+      if (!options.wholeWords || isWhole(segment.text, start, end)) hits.push({ segment: number, start, end });
     }
   }
   return hits;
@@ -73,11 +73,11 @@ function isWhole(text: string, start: number, end: number): boolean {
   return !LETTER.test(text[start - 1] ?? "") && !LETTER.test(text[end] ?? "");
 }
 
-/** The marks of each line that has any, by its id. Their numbers count the hits. */
-export function marksOf(lines: readonly Line[], hits: readonly Hit[]): Map<string, Mark[]> {
+/** The marks of each segment that has any, by its id. Their numbers count the hits. */
+export function marksOf(segments: readonly Segment[], hits: readonly Hit[]): Map<string, Mark[]> {
   const made = new Map<string, Mark[]>();
   for (const [number, hit] of hits.entries()) {
-    const id = lines[hit.line]!.id;
+    const id = segments[hit.segment]!.id;
     const mark = { start: hit.start, end: hit.end, number };
     const known = made.get(id);
     if (known) known.push(mark);
@@ -86,16 +86,16 @@ export function marksOf(lines: readonly Line[], hits: readonly Hit[]): Map<strin
   return made;
 }
 
-/** The lines that change when each hit becomes `replacement`, with their new texts. */
-export function replaced(lines: readonly Line[], hits: readonly Hit[], replacement: string): { id: string; text: string }[] {
+/** The segments that change when each hit becomes `replacement`, with their new texts. */
+export function replaced(segments: readonly Segment[], hits: readonly Hit[], replacement: string): { id: string; text: string }[] {
   const texts = new Map<number, string>();
   // From the last to the first, so that the places of the others stay true.
   for (const hit of [...hits].reverse()) {
-    const text = texts.get(hit.line) ?? lines[hit.line]!.text;
-    texts.set(hit.line, text.slice(0, hit.start) + replacement + text.slice(hit.end));
+    const text = texts.get(hit.segment) ?? segments[hit.segment]!.text;
+    texts.set(hit.segment, text.slice(0, hit.start) + replacement + text.slice(hit.end));
   }
   return [...texts]
-    .map(([number, text]) => ({ id: lines[number]!.id, text: oneLine(text), before: lines[number]!.text }))
+    .map(([number, text]) => ({ id: segments[number]!.id, text: oneLine(text), before: segments[number]!.text }))
     .filter((each) => each.text !== each.before)
     .map(({ id, text }) => ({ id, text }))
     .reverse();
@@ -106,8 +106,8 @@ export function oneLine(text: string): string {
   return text.split(/\s+/).filter(Boolean).join(" ");
 }
 
-/** The first hit at or behind a line; the very first one when there is none. */
-export function firstFrom(hits: readonly Hit[], line: number): number {
-  const at = hits.findIndex((each) => each.line >= line);
+/** The first hit at or behind a segment; the very first one when there is none. */
+export function firstFrom(hits: readonly Hit[], segment: number): number {
+  const at = hits.findIndex((each) => each.segment >= segment);
   return at < 0 ? 0 : at;
 }

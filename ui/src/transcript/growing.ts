@@ -1,5 +1,5 @@
 /** A transcript that is still being made. Pure. */
-import type { Line, Spoken } from "./lines";
+import type { Segment, Spoken } from "./segments";
 
 /** One finished window, as the event tells it. */
 export interface Passage {
@@ -13,17 +13,17 @@ export interface Passage {
 const SENTENCE_END = /[.!?…。！？]["'”’»)\]]*$/;
 
 /** What was read at once, and behind it what was told since. */
-export function grown(read: readonly Line[], passages: Iterable<Passage>): Line[] {
+export function grown(read: readonly Segment[], passages: Iterable<Passage>): Segment[] {
   const end = read.reduce((latest, each) => Math.max(latest, each.end), -1);
   const told = [...passages]
     // Whatever was told while we read is in what we have read.
     .filter((each) => (each.start + each.end) / 2 > end)
     .sort((one, other) => one.start - other.start);
-  return [...read, ...told.flatMap(linesOfPassage)];
+  return [...read, ...told.flatMap(segmentsOfPassage)];
 }
 
-function linesOfPassage(passage: Passage): Line[] {
-  const line = (words: Spoken[], at: number): Line => ({
+function segmentsOfPassage(passage: Passage): Segment[] {
+  const segment = (words: Spoken[], at: number): Segment => ({
     id: `passage-${passage.passage}-${at}`,
     start: words[0]?.start ?? passage.start,
     end: words.at(-1)?.end ?? passage.end,
@@ -34,9 +34,9 @@ function linesOfPassage(passage: Passage): Line[] {
   const words = passage.words.map((each) => ({ ...each, text: each.word.trim(), confidence: null }));
   // Scripts without spaces, and engines without words, have it as it was written.
   if (!words.length || words.map((each) => each.text).join(" ") !== passage.text.trim()) {
-    return [{ ...line([], 0), text: passage.text, words }];
+    return [{ ...segment([], 0), text: passage.text, words }];
   }
-  return sentences(words).map(line);
+  return sentences(words).map(segment);
 }
 
 function sentences(words: readonly Spoken[]): Spoken[][] {

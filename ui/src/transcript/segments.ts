@@ -1,4 +1,4 @@
-/** A transcript as it is shown: lines with their words, and what is said at a moment. Pure. */
+/** A transcript as it is shown: segments with their words, and what is said at a moment. Pure. */
 import type { Transcript, TranscriptSegment, TranscriptWord } from "../lib/api";
 
 export interface Spoken {
@@ -8,7 +8,7 @@ export interface Spoken {
   confidence: number | null;
 }
 
-export interface Line {
+export interface Segment {
   id: string;
   start: number;
   end: number;
@@ -19,13 +19,13 @@ export interface Line {
   bare?: boolean;
 }
 
-/** A part of a line's text. `word` is the number of the word that it is, or -1 for what lies between. */
+/** A part of a segment's text. `word` is the number of the word that it is, or -1 for what lies between. */
 export interface Piece {
   text: string;
   word: number;
 }
 
-/** Something in a line that was looked for, by its place in the text. */
+/** Something in a segment that was looked for, by its place in the text. */
 export interface Mark {
   start: number;
   end: number;
@@ -45,20 +45,20 @@ const LINGER_SECONDS = 0.6;
 type Given = Pick<Transcript, "text" | "segments" | "words">;
 
 /** As the server does it, a word is in the last segment that has begun. */
-export function linesOf(given: Given): Line[] {
-  const lines = given.segments.map(lineOf);
-  if (!lines.length) return bareLines(given.text);
-  lines.sort((one, other) => one.start - other.start);
+export function segmentsOf(given: Given): Segment[] {
+  const segments = given.segments.map(segmentOf);
+  if (!segments.length) return bareSegments(given.text);
+  segments.sort((one, other) => one.start - other.start);
   let at = 0;
   for (const word of given.words) {
-    if (word.start < lines[at]!.start) at = Math.max(lineAt(lines, word.start), 0);
-    while (at + 1 < lines.length && lines[at + 1]!.start <= word.start) at += 1;
-    lines[at]!.words.push(spokenOf(word));
+    if (word.start < segments[at]!.start) at = Math.max(segmentAt(segments, word.start), 0);
+    while (at + 1 < segments.length && segments[at + 1]!.start <= word.start) at += 1;
+    segments[at]!.words.push(spokenOf(word));
   }
-  return lines;
+  return segments;
 }
 
-function lineOf(segment: TranscriptSegment): Line {
+function segmentOf(segment: TranscriptSegment): Segment {
   const { id, start, end, text } = segment;
   return { id, start, end, text, speaker: segment.speaker ?? null, words: [] };
 }
@@ -67,7 +67,7 @@ function spokenOf(word: TranscriptWord): Spoken {
   return { start: word.start, end: word.end, text: word.word, confidence: word.confidence };
 }
 
-function bareLines(text: string): Line[] {
+function bareSegments(text: string): Segment[] {
   const paragraphs = text.split("\n").filter((each) => each.trim());
   return paragraphs.map((each, at) => ({
     ...{ id: `text-${at}`, start: 0, end: 0, speaker: null },
@@ -87,31 +87,31 @@ export function lastBegun(all: readonly { start: number }[], time: number): numb
   return low - 1;
 }
 
-export function lineAt(lines: readonly Line[], time: number): number {
-  return lines[0]?.bare ? -1 : lastBegun(lines, time);
+export function segmentAt(segments: readonly Segment[], time: number): number {
+  return segments[0]?.bare ? -1 : lastBegun(segments, time);
 }
 
 /** The word that is being spoken; -1 in a pause. */
-export function wordAt(line: Line | undefined, time: number): number {
-  if (!line) return -1;
-  const at = lastBegun(line.words, time);
-  return at >= 0 && time < line.words[at]!.end + LINGER_SECONDS ? at : -1;
+export function wordAt(segment: Segment | undefined, time: number): number {
+  if (!segment) return -1;
+  const at = lastBegun(segment.words, time);
+  return at >= 0 && time < segment.words[at]!.end + LINGER_SECONDS ? at : -1;
 }
 
 const LETTER = /[\p{L}\p{N}\p{M}]/u;
 
 /** The text cut into its words. Where people wrote something else than the words say, the text counts. */
-export function piecesOf(line: Line): Piece[] {
+export function piecesOf(segment: Segment): Piece[] {
   const pieces: Piece[] = [];
   let place = 0;
-  for (const [number, word] of line.words.entries()) {
-    const at = placeOf(line.text, word.text, place);
+  for (const [number, word] of segment.words.entries()) {
+    const at = placeOf(segment.text, word.text, place);
     if (at < 0) continue;
-    if (at > place) pieces.push({ text: line.text.slice(place, at), word: -1 });
+    if (at > place) pieces.push({ text: segment.text.slice(place, at), word: -1 });
     pieces.push({ text: word.text, word: number });
     place = at + word.text.length;
   }
-  if (place < line.text.length) pieces.push({ text: line.text.slice(place), word: -1 });
+  if (place < segment.text.length) pieces.push({ text: segment.text.slice(place), word: -1 });
   return pieces;
 }
 
@@ -144,8 +144,8 @@ export function marked(pieces: readonly Piece[], marks: readonly Mark[]): Marked
   return made;
 }
 
-/** The new lines, but each that says the same as before is the same object: nothing has to be drawn again. */
-export function reconciled(before: readonly Line[], after: readonly Line[]): Line[] {
+/** The new segments, but each that says the same as before is the same object: nothing has to be drawn again. */
+export function reconciled(before: readonly Segment[], after: readonly Segment[]): Segment[] {
   const known = new Map(before.map((each) => [each.id, each]));
   return after.map((each) => {
     const old = known.get(each.id);
@@ -153,7 +153,7 @@ export function reconciled(before: readonly Line[], after: readonly Line[]): Lin
   });
 }
 
-function isSame(one: Line, other: Line): boolean {
+function isSame(one: Segment, other: Segment): boolean {
   return (
     one.text === other.text &&
     one.speaker === other.speaker &&
@@ -168,16 +168,16 @@ function isSameWord(one: Spoken, other: Spoken): boolean {
   return one.start === other.start && one.end === other.end && one.text === other.text && one.confidence === other.confidence;
 }
 
-/** Whether a line is the first of somebody's turn. */
-export function beginsTurn(lines: readonly Line[], at: number): boolean {
-  return at === 0 || lines[at]?.speaker !== lines[at - 1]?.speaker;
+/** Whether a segment is the first of somebody's turn. */
+export function beginsTurn(segments: readonly Segment[], at: number): boolean {
+  return at === 0 || segments[at]?.speaker !== segments[at - 1]?.speaker;
 }
 
-/** All lines of the turn that a line is in. */
-export function turnOf(lines: readonly Line[], at: number): Line[] {
+/** All segments of the turn that a segment is in. */
+export function turnOf(segments: readonly Segment[], at: number): Segment[] {
   let first = at;
-  while (!beginsTurn(lines, first)) first -= 1;
+  while (!beginsTurn(segments, first)) first -= 1;
   let end = at + 1;
-  while (end < lines.length && !beginsTurn(lines, end)) end += 1;
-  return lines.slice(first, end);
+  while (end < segments.length && !beginsTurn(segments, end)) end += 1;
+  return segments.slice(first, end);
 }

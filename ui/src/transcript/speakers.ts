@@ -1,5 +1,5 @@
 /** Who speaks: names, colours, and labels for new ones. Pure. */
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 export const COLOURS = 8;
 const LABEL = /^SPEAKER_(\d+)$/;

@@ -1,16 +1,16 @@
 /** What can be undone and done again. Pure.
 
 A step knows the revisions before and after it. As long as nobody else changes the text, going back
-is going back to a revision, which brings the very words and times. After that, only the passages of
+is going back to a revision, which brings the very words and times. After that, only the segments of
 the step are put back, and only if nobody has touched them since. */
-import type { Line } from "./lines";
+import type { Segment } from "./segments";
 
 export interface Said {
   text: string;
   speaker: string | null;
 }
 
-/** One passage before and after; null where it was not there. */
+/** One segment before and after; null where it was not there. */
 export interface Change {
   id: string;
   before: Said | null;
@@ -59,15 +59,15 @@ export function blurred(steps: Steps): Steps {
   return { done: blur(steps.done), undone: blur(steps.undone) };
 }
 
-/** What the edits do to the lines. */
-export function changesOf(lines: readonly Line[], edits: readonly Edit[]): Change[] {
-  const byId = new Map(lines.map((each) => [each.id, each]));
+/** What the edits do to the segments. */
+export function changesOf(segments: readonly Segment[], edits: readonly Edit[]): Change[] {
+  const byId = new Map(segments.map((each) => [each.id, each]));
   return edits.flatMap((edit) => {
-    const line = byId.get(edit.id);
-    if (!line) return [];
-    const before = { text: line.text, speaker: line.speaker };
-    const text = edit.text ?? line.text;
-    const speaker = edit.speaker === undefined ? line.speaker : edit.speaker || null;
+    const segment = byId.get(edit.id);
+    if (!segment) return [];
+    const before = { text: segment.text, speaker: segment.speaker };
+    const text = edit.text ?? segment.text;
+    const speaker = edit.speaker === undefined ? segment.speaker : edit.speaker || null;
     return [{ id: edit.id, before, after: text ? { text, speaker } : null }];
   });
 }
@@ -77,13 +77,13 @@ export function reversed(changes: readonly Change[]): Change[] {
   return changes.map(({ id, before, after }) => ({ id, before: after, after: before }));
 }
 
-/** The edits that make the changes; nothing when a passage is not as it was before them. */
-export function editsFor(changes: readonly Change[], lines: readonly Line[]): Edit[] | undefined {
-  const byId = new Map(lines.map((each) => [each.id, each]));
+/** The edits that make the changes; nothing when a segment is not as it was before them. */
+export function editsFor(changes: readonly Change[], segments: readonly Segment[]): Edit[] | undefined {
+  const byId = new Map(segments.map((each) => [each.id, each]));
   const edits: Edit[] = [];
   for (const { id, before, after } of changes) {
-    const line = byId.get(id);
-    if (!line || !before || line.text !== before.text || line.speaker !== before.speaker) return undefined;
+    const segment = byId.get(id);
+    if (!segment || !before || segment.text !== before.text || segment.speaker !== before.speaker) return undefined;
     edits.push({
       id,
       ...(after?.text === before.text ? {} : { text: after?.text ?? "" }),
@@ -93,12 +93,12 @@ export function editsFor(changes: readonly Change[], lines: readonly Line[]): Ed
   return edits;
 }
 
-/** The lines with the changes made, before the server has told their words. */
-export function applied(lines: readonly Line[], changes: readonly Change[]): Line[] {
+/** The segments with the changes made, before the server has told their words. */
+export function applied(segments: readonly Segment[], changes: readonly Change[]): Segment[] {
   const byId = new Map(changes.map((each) => [each.id, each]));
-  return lines.flatMap((line) => {
-    const change = byId.get(line.id);
-    if (!change) return [line];
-    return change.after ? [{ ...line, ...change.after }] : [];
+  return segments.flatMap((segment) => {
+    const change = byId.get(segment.id);
+    if (!change) return [segment];
+    return change.after ? [{ ...segment, ...change.after }] : [];
   });
 }

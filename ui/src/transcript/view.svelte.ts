@@ -1,7 +1,7 @@
 /** How somebody reads a transcript: where they are, what they look for, what they want to see. */
 import type { Playback } from "../player/playback.svelte";
 import { findAll, firstFrom, marksOf } from "./find";
-import { lineAt, wordAt, type Line, type Mark } from "./lines";
+import { segmentAt, wordAt, type Segment, type Mark } from "./segments";
 
 const UNSURE_SHOWN = "rushes.transcript.unsure";
 const NO_MARKS: Mark[] = [];
@@ -16,10 +16,10 @@ export class Find {
   /** The number of the hit that is looked at. */
   at = $state(0);
 
-  hits = $derived.by(() => (this.isOpen ? findAll(this.lines(), this.query, this) : []));
-  private marks = $derived.by(() => marksOf(this.lines(), this.hits));
+  hits = $derived.by(() => (this.isOpen ? findAll(this.segments(), this.query, this) : []));
+  private marks = $derived.by(() => marksOf(this.segments(), this.hits));
 
-  constructor(private lines: () => Line[]) {}
+  constructor(private segments: () => Segment[]) {}
 
   marksOf(id: string): Mark[] {
     return this.marks.get(id) ?? NO_MARKS;
@@ -35,9 +35,9 @@ export class Find {
     if (count) this.at = (this.current + by + count) % count;
   }
 
-  /** Begin with the first hit behind a line. */
-  startFrom(line: number): void {
-    this.at = firstFrom(this.hits, line);
+  /** Begin with the first hit behind a segment. */
+  startFrom(segment: number): void {
+    this.at = firstFrom(this.hits, segment);
   }
 }
 
@@ -47,19 +47,19 @@ export class View {
   showUnsure = $state(localStorage.getItem(UNSURE_SHOWN) !== "no");
   /** Whether the text moves with what is heard. */
   isFollowing = $state(true);
-  /** The line that the keyboard is at. */
+  /** The segment that the keyboard is at. */
   focused = $state(0);
   find: Find;
 
   private time = $derived.by(() => (this.playback.touched || this.playback.time > 0 ? this.playback.time : -1));
-  line = $derived.by(() => lineAt(this.lines(), this.time));
-  word = $derived.by(() => wordAt(this.lines()[this.line], this.time));
+  segment = $derived.by(() => segmentAt(this.segments(), this.time));
+  word = $derived.by(() => wordAt(this.segments()[this.segment], this.time));
 
   constructor(
     readonly playback: Playback,
-    readonly lines: () => Line[],
+    readonly segments: () => Segment[],
   ) {
-    this.find = new Find(lines);
+    this.find = new Find(segments);
   }
 
   toggleUnsure(): void {

@@ -1,6 +1,6 @@
 /** Why a transcription has not begun, in a sentence. Pure. */
 import type { components } from "../lib/schema";
-import { t } from "../lib/texts";
+import { t } from "./texts";
 
 type Why = components["schemas"]["Why"];
 

@@ -1,7 +1,7 @@
 /** What is to be done with new files; remembered in this browser. */
 const KEPT = "rushes.upload-options";
 
-export interface Wishes {
+export interface UploadOptions {
   transcribe: boolean;
   /** Empty: it is detected. */
   language: string;
@@ -11,10 +11,10 @@ export interface Wishes {
   profile: string;
 }
 
-const PLAIN: Wishes = { transcribe: true, language: "", diarize: "", profile: "" };
+const PLAIN: UploadOptions = { transcribe: true, language: "", diarize: "", profile: "" };
 
-export function wishesOf(text: string | null): Wishes {
-  let kept: Partial<Record<keyof Wishes, unknown>> = {};
+export function optionsOf(text: string | null): UploadOptions {
+  let kept: Partial<Record<keyof UploadOptions, unknown>> = {};
   try {
     kept = Object(JSON.parse(text ?? "{}"));
   } catch {
@@ -30,21 +30,21 @@ export function wishesOf(text: string | null): Wishes {
 }
 
 /** As an upload tells the server. */
-export function metadataOf(file: { name: string; type: string }, wishes: Wishes): Record<string, string> {
+export function metadataOf(file: { name: string; type: string }, options: UploadOptions): Record<string, string> {
   return {
     filename: file.name,
     ...(file.type ? { filetype: file.type } : {}),
-    transcribe: String(wishes.transcribe),
-    ...(wishes.transcribe && wishes.language ? { language: wishes.language } : {}),
-    ...(wishes.transcribe && wishes.diarize ? { diarize: String(wishes.diarize === "yes") } : {}),
-    ...(wishes.profile ? { profile: wishes.profile } : {}),
+    transcribe: String(options.transcribe),
+    ...(options.transcribe && options.language ? { language: options.language } : {}),
+    ...(options.transcribe && options.diarize ? { diarize: String(options.diarize === "yes") } : {}),
+    ...(options.profile ? { profile: options.profile } : {}),
   };
 }
 
 class Kept {
-  now = $state.raw<Wishes>(read());
+  now = $state.raw<UploadOptions>(read());
 
-  change(part: Partial<Wishes>): void {
+  change(part: Partial<UploadOptions>): void {
     this.now = { ...this.now, ...part };
     try {
       localStorage.setItem(KEPT, JSON.stringify(this.now));
@@ -54,12 +54,12 @@ class Kept {
   }
 }
 
-function read(): Wishes {
+function read(): UploadOptions {
   try {
-    return wishesOf(globalThis.localStorage?.getItem(KEPT) ?? null);
+    return optionsOf(globalThis.localStorage?.getItem(KEPT) ?? null);
   } catch {
     return PLAIN;
   }
 }
 
-export const wishes = new Kept();
+export const options = new Kept();

@@ -4,7 +4,7 @@ class Picking {
   options = $state(false);
   private open: { files: () => void; folder: () => void } | undefined;
 
-  /** Answers how to take them away again. */
+  /** Returns how to take them away again. */
   offer(open: { files: () => void; folder: () => void }): () => void {
     this.open = open;
     return () => {

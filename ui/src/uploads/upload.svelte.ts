@@ -1,10 +1,10 @@
 /** One file on its way to the server. */
 import type * as Tus from "tus-js-client";
-import { t } from "../lib/texts";
 import { forget, remember, type Handle } from "./handles";
+import { metadataOf, type UploadOptions } from "./options.svelte";
 import { Pace } from "./pace";
 import { Refusal, RETRY_DELAYS, sentence, settles, verdict } from "./refusal";
-import { metadataOf, type Wishes } from "./wishes.svelte";
+import { t } from "./texts";
 
 export type UploadState = "queued" | "sending" | "waiting" | "paused" | "failed" | "done" | "canceled";
 
@@ -48,7 +48,7 @@ export class Upload {
   constructor(
     readonly file: File,
     owner: string,
-    private wishes: Wishes,
+    private options: UploadOptions,
     private ends: Ends,
     private handle?: Handle,
   ) {
@@ -118,17 +118,17 @@ export class Upload {
 
   private async prepare(): Promise<Tus.Upload> {
     const tus = await import("tus-js-client");
-    const sender = new tus.Upload(this.file, this.options());
+    const sender = new tus.Upload(this.file, this.tusOptions());
     const [before] = await sender.findPreviousUploads();
     if (before) sender.resumeFromPreviousUpload(before);
     return sender;
   }
 
-  private options(): Tus.UploadOptions {
+  private tusOptions(): Tus.UploadOptions {
     return {
       endpoint: new URL(ENDPOINT, location.origin).href,
       chunkSize: CHUNK_BYTES,
-      metadata: metadataOf(this.file, this.wishes),
+      metadata: metadataOf(this.file, this.options),
       retryDelays: RETRY_DELAYS,
       removeFingerprintOnSuccess: true,
       fingerprint: () => Promise.resolve(this.mark),

@@ -1,14 +1,14 @@
 /** All uploads of this window: some at once, the rest wait for their turn. They go on while the pages
 change, and come to rest when somebody signs out. */
 import { session } from "../lib/session.svelte";
-import { t } from "../lib/texts";
 import { toasts } from "../lib/toasts.svelte";
 import type { Given } from "./files";
 import { isOpen, reopened } from "./handles";
+import { options } from "./options.svelte";
 import { timeLeft } from "./pace";
+import { t } from "./texts";
 import { giveUp, lookUp, markOf, Neighbours, notes, type Unfinished } from "./unfinished";
 import { fingerprint, Upload } from "./upload.svelte";
-import { wishes } from "./wishes.svelte";
 
 const AT_ONCE = 3;
 const SECOND_THOUGHTS_MS = 8_000;
@@ -74,7 +74,7 @@ class Uploads {
     const known = new Set(this.open.map((each) => each.mark));
     const ends = { changed: () => this.pump(), signedOut: () => this.signedOut() };
     const made = files
-      .map((file) => new Upload(file, this.owner, wishes.now, ends, handles?.get(file)))
+      .map((file) => new Upload(file, this.owner, options.now, ends, handles?.get(file)))
       .filter((each) => !known.has(each.mark) && known.add(each.mark));
     this.items = [...this.items.filter((each) => !(each.state === "failed" && known.has(each.mark))), ...made];
     this.unfinished = this.unfinished.filter((each) => !known.has(markOf(each.key)));

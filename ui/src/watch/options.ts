@@ -21,12 +21,12 @@ export function languagesOf(models: SpeechModel[], chosen: string, name: (code: 
   return [...new Set(codes)].map((code): [string, string] => [code, name(code)]).sort((one, other) => one[1].localeCompare(other[1]));
 }
 
-export type SpeakerWish = "none" | "find" | "number";
+export type SpeakerChoice = "none" | "find" | "number";
 
-export interface Speech {
+export interface SpeechOptions {
   model: string;
   language: string;
-  speakers: SpeakerWish;
+  speakers: SpeakerChoice;
   count: number;
   translate: boolean;
   vocabulary: string;
@@ -46,14 +46,14 @@ export function vocabularyFits(text: string): boolean {
 }
 
 /** As the server is asked. */
-export function speechBody(wish: Speech) {
-  const terms = termsOf(wish.vocabulary);
+export function speechBody(options: SpeechOptions) {
+  const terms = termsOf(options.vocabulary);
   return {
-    model: wish.model || null,
-    language: wish.language || null,
-    diarize: wish.speakers !== "none",
-    speakers: wish.speakers === "number" ? wish.count : null,
-    task: wish.translate ? "translate" : "transcribe",
+    model: options.model || null,
+    language: options.language || null,
+    diarize: options.speakers !== "none",
+    speakers: options.speakers === "number" ? options.count : null,
+    task: options.translate ? "translate" : "transcribe",
     vocabulary: terms.length ? terms : null,
   };
 }

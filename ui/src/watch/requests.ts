@@ -1,11 +1,11 @@
 /** Asking the server for work on a media, and saying what follows. */
-import { api, ok, once, type Job, type Media } from "../lib/api";
-import { attempt, toasts } from "../lib/toasts.svelte";
+import { api, idempotencyKey, ok, type Job, type Media } from "../lib/api";
 import { confirm } from "../lib/confirm.svelte";
 import { kinds } from "../lib/kinds.svelte";
-import { t } from "../lib/texts";
+import { attempt, toasts } from "../lib/toasts.svelte";
+import { t } from "./texts";
 
-const path = (media: Media) => ({ path: { media_id: media.id }, header: once() });
+const path = (media: Media) => ({ path: { media_id: media.id }, header: idempotencyKey() });
 
 export async function trim(media: Media, start: number, end: number | null): Promise<boolean> {
   const body = { start, end, reset: false };
@@ -26,7 +26,7 @@ export async function run(media: Media, kind: string): Promise<void> {
 export const retry = (job: Job): Promise<boolean> => retryJob(job.id);
 
 export async function retryJob(id: string): Promise<boolean> {
-  const params = { path: { job_id: id }, header: once() };
+  const params = { path: { job_id: id }, header: idempotencyKey() };
   return attempt(() => ok(api.POST("/api/v1/jobs/{job_id}/retry", { params })), t.watch.work.started);
 }
 

@@ -1,9 +1,8 @@
 /** What is being done with a media, why it waits, and what went wrong the last time. */
 import { api, ok, type Job } from "../lib/api";
-import { live } from "../lib/live.svelte";
-import { Refresher } from "../lib/media.svelte";
-
-export const MAKES_VERSION = ["transcode", "trim", "composite"];
+import type { LiveEvent } from "../lib/live.svelte";
+import { kinds, type Slot } from "../lib/kinds.svelte";
+import { LiveData } from "../lib/live-data.svelte";
 
 export interface Waiting {
   position: number | null;
@@ -14,44 +13,41 @@ export interface Waiting {
 const ASK_AGAIN_MS = 15_000;
 const MOVES = /\.(queued|started|completed|failed|canceled|divided)$/;
 
-export class Work {
+export class Work extends LiveData<Job[]> {
   /** Newest first; also those that have ended. */
   recent = $state.raw<Job[]>([]);
   waiting = $state.raw<Record<string, Waiting>>({});
 
-  private refresher = new Refresher(() => this.load());
-
-  constructor(readonly mediaId: string) {}
-
-  start(): () => void {
-    void this.load();
-    const timer = setInterval(() => !document.hidden && this.recent.some(isWaiting) && void this.askWhy(), ASK_AGAIN_MS);
-    const stops = [
-      live.on(["*"], (event) => event.media_id === this.mediaId && MOVES.test(event.type) && this.refresher.ask(this.mediaId)),
-      live.onReset(() => void this.load()),
-    ];
-    return () => {
-      clearInterval(timer);
-      this.refresher.stop();
-      stops.forEach((stop) => stop());
-    };
+  constructor(readonly mediaId: string) {
+    super({ pollMs: ASK_AGAIN_MS });
   }
 
-  async load(): Promise<void> {
-    try {
-      const page = await ok(api.GET("/api/v1/jobs", { params: { query: { media_id: this.mediaId, limit: 30 } } }));
-      this.recent = page.items.filter((each) => each.kind !== "span");
-      await this.askWhy();
-    } catch {
-      // The page itself says when the server is away.
-    }
+  protected override async fetch(): Promise<Job[]> {
+    // The parts of a long encode would leave no room for other jobs.
+    const query = { media_id: this.mediaId, limit: 30, not_kind: kinds.housekeeping.join(",") };
+    return (await ok(api.GET("/api/v1/jobs", { params: { query } }))).items;
   }
 
-  private async askWhy(): Promise<void> {
+  protected override apply(jobs: Job[]): void {
+    this.recent = jobs;
+    void this.readWhy();
+  }
+
+  protected override onEvent(event: LiveEvent): void {
+    if (event.media_id === this.mediaId && MOVES.test(event.type)) this.refresh();
+  }
+
+  protected override onPoll(): void {
+    if (this.recent.some(isWaiting)) void this.readWhy();
+  }
+
+  private async readWhy(): Promise<void> {
+    const counts = this.stillCounts();
     const asked = this.recent.filter(isWaiting);
     const answers = await Promise.allSettled(
       asked.map((job) => ok(api.GET("/api/v1/jobs/{job_id}/why", { params: { path: { job_id: job.id } } }))),
     );
+    if (!counts()) return;
     const found = answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
     this.waiting = Object.fromEntries(
       found.map(({ id, position, reasons }) => [
@@ -68,14 +64,10 @@ export function isWaiting(job: Job): boolean {
 
 /** The last of each sort of work, if it did not end well and nothing newer is under way. */
 export function failuresOf(recent: Job[]): Job[] {
-  const sorts = [MAKES_VERSION, ["transcribe"]];
-  return sorts.flatMap((kinds) => {
-    const last = recent.find((job) => kinds.includes(job.kind));
-    return last?.state === "failed" ? [last] : [];
-  });
+  const lasts = [lastMaking(recent, "watch"), lastMaking(recent, "transcript")];
+  return lasts.filter((job) => job?.state === "failed") as Job[];
 }
 
-/** The last that was meant to make something to watch. */
-export function lastMaking(recent: Job[]): Job | undefined {
-  return recent.find((job) => MAKES_VERSION.includes(job.kind));
+export function lastMaking(recent: Job[], slot: Slot): Job | undefined {
+  return recent.find((job) => kinds.makes(job.kind, slot));
 }

@@ -1,12 +1,12 @@
 /** Workers in words. Pure. */
 import type { Worker } from "../lib/api";
 import { bytes } from "../lib/format";
-import { t } from "../lib/texts";
+import { kinds } from "../lib/kinds.svelte";
+import { t } from "./texts";
 
 export type Tone = "good" | "busy" | "wait" | "bad" | "plain";
 
 const TONES: Record<string, Tone> = { idle: "good", busy: "busy", draining: "wait", offline: "bad" };
-const HOUSEKEEPERS = ["webhook", "purge"];
 const ORDER = ["busy", "idle", "draining", "active", "offline", "disabled"];
 
 /** What is true of it first: being told to stop counts only for those that are there. */
@@ -27,7 +27,7 @@ export function sorted(workers: Worker[]): Worker[] {
 export const isOnline = (worker: Worker): boolean => worker.status === "idle" || worker.status === "busy";
 /** Only there for what nobody has to look after. */
 export const isHousekeeper = (worker: Worker): boolean =>
-  isInside(worker) && worker.kinds.length > 0 && worker.kinds.every((kind) => HOUSEKEEPERS.includes(kind));
+  isInside(worker) && worker.kinds.length > 0 && worker.kinds.every((kind) => kinds.isHousekeeping(kind));
 export const isInside = (worker: Worker): boolean => worker.metadata["place"] === "server";
 
 /** "Rushes 1.2 · Linux x86_64 · 8 cores · 16.0 GB memory", of what it has told. */

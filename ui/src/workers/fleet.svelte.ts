@@ -1,72 +1,51 @@
 /** The workers and what each is doing, kept true while the page is open. */
-import { api, ok, sentenceOf, type Job, type Worker } from "../lib/api";
-import { live, type LiveEvent } from "../lib/live.svelte";
+import { api, ok, type Job, type Worker } from "../lib/api";
+import { isProgress, type LiveEvent } from "../lib/live.svelte";
+import { LiveData } from "../lib/live-data.svelte";
+import { replaced } from "../lib/live-list.svelte";
 import { progressed } from "../lib/media.svelte";
-import { Paced, whileSeen } from "../queue/paced";
 import { sorted } from "./describe";
 
-const GAP_MS = 700;
-// Heartbeats renew leases and "last seen" without an event.
-const LOOK_MS = 10_000;
 const MOST_JOBS = 200;
 
-export class Fleet {
+export class Fleet extends LiveData<[Worker[], Job[]]> {
   workers = $state.raw<Worker[]>([]);
   running = $state.raw<Job[]>([]);
-  isLoaded = $state(false);
-  problem = $state("");
 
-  private paced = new Paced(() => this.load(), GAP_MS);
-
-  start(): () => void {
-    void this.load();
-    const stops = [
-      live.on(["*"], (event) => this.hear(event)),
-      live.onReset(() => this.paced.ask()),
-      whileSeen(() => this.paced.ask(), LOOK_MS),
-    ];
-    return () => {
-      stops.forEach((stop) => stop());
-      this.paced.stop();
-    };
+  constructor() {
+    // Heartbeats renew leases and "last seen" without an event.
+    super({ waitMs: 120, gapMs: 700, pollMs: 10_000 });
   }
 
-  refresh(): void {
-    this.paced.ask();
-  }
-
-  /** What an action has answered. */
+  /** What an action has returned. */
   put(worker: Worker): void {
-    this.workers = sorted(this.workers.map((each) => (each.id === worker.id ? worker : each)));
-    this.paced.ask();
+    this.workers = sorted(replaced(this.workers, worker));
+    this.refresh();
   }
 
   jobsOf(worker: Worker): Job[] {
     return this.running.filter((job) => job.claimed_by === worker.id);
   }
 
-  async load(): Promise<void> {
-    try {
-      const query = { state: "processing" as const, limit: MOST_JOBS };
-      const [workers, jobs] = await Promise.all([
-        ok(api.GET("/api/v1/workers")),
-        ok(api.GET("/api/v1/jobs", { params: { query } })),
-      ]);
-      this.workers = sorted(workers.items);
-      this.running = jobs.items;
-      this.isLoaded = true;
-      this.problem = "";
-    } catch (error) {
-      this.problem = sentenceOf(error);
-    }
+  protected override async fetch(): Promise<[Worker[], Job[]]> {
+    const query = { state: "processing" as const, limit: MOST_JOBS };
+    const [workers, jobs] = await Promise.all([
+      ok(api.GET("/api/v1/workers")),
+      ok(api.GET("/api/v1/jobs", { params: { query } })),
+    ]);
+    return [workers.items, jobs.items];
   }
 
-  private hear(event: LiveEvent): void {
-    if (event.type.endsWith(".passage")) return;
-    if (event.type.startsWith("worker.")) return this.paced.ask();
+  protected override apply([workers, jobs]: [Worker[], Job[]]): void {
+    this.workers = sorted(workers);
+    this.running = jobs;
+  }
+
+  protected override onEvent(event: LiveEvent): void {
+    if (event.type.startsWith("worker.")) return this.refresh();
     if (!event.job_id) return;
-    const at = this.running.findIndex((job) => job.id === event.job_id);
-    if (at >= 0) this.running = this.running.with(at, progressed(this.running[at]!, event));
-    if (!event.type.endsWith(".progress")) this.paced.ask();
+    const job = this.running.find((each) => each.id === event.job_id);
+    if (job) this.running = replaced(this.running, progressed(job, event));
+    if (!isProgress(event)) this.refresh();
   }
 }
