@@ -127,6 +127,31 @@ def test_a_file_that_comes_while_its_version_is_published_is_refused(
     assert shown(running, media_id) == {"a.txt": b"a"}
 
 
+def test_what_a_retry_takes_over_meanwhile_is_not_given_up(
+    serve: Callable[..., Running], postgres_url: str
+) -> None:
+    """The chore has found that the job of a version failed, and waits for the retry that is just
+    making the version its own."""
+    running = serve(database_url=postgres_url, sweep_interval=3600)
+    rushes = running.rushes
+    media_id, failing = claimed(running)
+    put(running, failing, "a.txt", b"a")
+    rushes.dispatch.fail(failing, "permanent", "corrupt", "")
+    rushes.db.run(lambda tx: rushes.queue.retry(tx, failing.job_id))
+    retry = library.claim(running, "transcode")
+    giving_up = threading.Thread(target=lambda: rushes.db.run(media_store.abandon_versions))
+    with rushes.db.begin() as tx:
+        version = media_store.version_to_build(tx, retry.job_id)
+        assert version is not None
+        files = media_store.artifacts(tx, version["id"])
+        assert media_store.adopt_artifacts(tx, retry, version["id"], files) == {"a.txt"}
+        giving_up.start()
+        until(lambda: not giving_up.is_alive() or _is_waiting_for_a_lock(running))
+    giving_up.join(30)
+    rushes.dispatch.complete(Completion(retry, None, {"a.txt": digest(b"a")}))
+    assert shown(running, media_id) == {"a.txt": b"a"}
+
+
 def test_orphans_are_searched_for_once_a_day_however_often_servers_start(
     serve: Callable[..., Running], tmp_path: Path
 ) -> None:
