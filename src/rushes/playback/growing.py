@@ -78,12 +78,12 @@ def media_playlist(building: Building, name: str, rows: Iterable[Mapping[str, An
 def _target_seconds(building: Building, name: str) -> float:
     """Must stay the same while it grows, so it is taken from what was planned."""
     settings = building.args.get("settings")
-    wished = settings.get("segment_seconds") if isinstance(settings, dict) else None
-    if not isinstance(wished, int | float):
-        wished = profile_tools.DEFAULT.segment_seconds
+    asked = settings.get("segment_seconds") if isinstance(settings, dict) else None
+    if not isinstance(asked, int | float):
+        asked = profile_tools.DEFAULT.segment_seconds
     # Also of one that is left out by now: somebody may still be watching it.
     planned = [each.target_seconds for each in building.renditions if each.name == name]
-    return float(max(wished, *(each or 0 for each in planned), 0))
+    return float(max(asked, *(each or 0 for each in planned), 0))
 
 
 def _made(declared: Iterable[Rendition]) -> list[Rendition]:

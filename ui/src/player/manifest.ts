@@ -70,7 +70,7 @@ function nameOf(level: Level, lines: number, original: (name: string) => string)
   return codec ? `${size} ${codec}` : size;
 }
 
-/** The level that is meant by a wish for so many lines: the best that is not above it. */
+/** The level that is meant when so many lines are asked for: the best that is not above it. */
 export function levelFor(qualities: Quality[], lines: number): number {
   const fitting = qualities.find((each) => each.lines <= lines) ?? qualities.at(-1);
   return fitting ? fitting.level : -1;

@@ -88,7 +88,7 @@ export function durationOf(execution: Execution, now: number): string {
   return execution.ended_at ? t.queue.drawer.took(words) : t.queue.drawer.since(words);
 }
 
-/** "nvenc?" is a wish, "gpu" a must. */
+/** "nvenc?" is preferred, "gpu" is required. */
 export function needOf(need: string): string {
   return need.endsWith("?") ? t.queue.drawer.prefers(need.slice(0, -1)) : need;
 }

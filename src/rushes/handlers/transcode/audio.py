@@ -36,10 +36,10 @@ def start(workspace: Workspace, background: Background, source: Source) -> None:
     """Beside the picture; `background` ends when both are whole."""
     found, zero = source.found, source.zero
     seconds = source.timeline().seconds if workspace.edit else None
-    wish = workspace.overlay.get("sound", "main")
-    if workspace.overlay and (wish != "main" or not found.audios):
+    sound = workspace.overlay.get("sound", "main")
+    if workspace.overlay and (sound != "main" or not found.audios):
         other = workspace.job.source(str(workspace.overlay["media_id"]))
-        mix = _mixed(workspace, found, source.path, zero, other, keep=wish == "both")
+        mix = _mixed(workspace, found, source.path, zero, other, keep=sound == "both")
         if mix:
             names = audio_names([mix[0][1]])
             _list(workspace, names[0], mix[0][1], found.duration, default=True)
@@ -223,7 +223,7 @@ def _mix_command(
 def _mixed(
     workspace: Workspace, found: Probe, path: Path, zero: float, other: Path, *, keep: bool
 ) -> list[tuple[Path, AudioStream, float]]:
-    """The overlay's sound, with the main one's if both are wished or it has none."""
+    """The overlay's sound, with the main one's if both are asked for or it has none."""
     second = probe(other, workspace.progress.watch)
     mix = []
     if second.default_audio is not None:

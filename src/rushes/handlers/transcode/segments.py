@@ -37,9 +37,9 @@ class Workspace:
 
     @classmethod
     def of(cls, job: JobContext) -> Workspace:
-        wishes = profile.decode(job.args.get("settings") or {})
+        asked_for = profile.decode(job.args.get("settings") or {})
         return cls(
-            job, ArtifactWriter(job), ProgressReporter(job), wishes, job.args.get("edit") or {}
+            job, ArtifactWriter(job), ProgressReporter(job), asked_for, job.args.get("edit") or {}
         )
 
     @property
@@ -76,9 +76,9 @@ class Workspace:
         seconds = self.seconds_of(name)
         sizes = [self.artifacts.files[segment_of(name, n)].size_bytes for n in range(len(seconds))]
         # The same as while it grew: players hold on to what they were told first.
-        planned = self.progress.rendition(name).target_seconds or 0
-        wished = max(self.profile.segment_seconds, planned)
-        target = playlist.target_duration(seconds, wished)
+        told = self.progress.rendition(name).target_seconds or 0
+        planned = max(self.profile.segment_seconds, told)
+        target = playlist.target_duration(seconds, planned)
         self.progress.change(
             name,
             status="completed",
@@ -87,7 +87,7 @@ class Workspace:
             bandwidth=playlist.peak_rate(sizes, seconds, target),
             average_bandwidth=playlist.rate(sizes, seconds),
         )
-        text = playlist.media_playlist(seconds, target_seconds=wished, growing=False)
+        text = playlist.media_playlist(seconds, target_seconds=planned, growing=False)
         self.artifacts.put(f"{name}/playlist.m3u8", text.encode())
 
 

@@ -220,8 +220,8 @@ class Picture:
     def _span_size(self, segments: int) -> int:
         """In segments; few enough spans, and none larger than a job's arguments may be."""
         profile = self._workspace.profile
-        wished = round(profile.span_seconds / profile.segment_seconds)
-        return min(SPAN_SEGMENTS, max(1, wished, ceil(segments / MOST_SPANS)))
+        preferred = round(profile.span_seconds / profile.segment_seconds)
+        return min(SPAN_SEGMENTS, max(1, preferred, ceil(segments / MOST_SPANS)))
 
     def encode_span(self) -> list[int]:
         """A share of the ladder, as the parent has planned it."""
@@ -295,9 +295,9 @@ class Picture:
     def _encoder(self) -> Encoder:
         """The one that an earlier attempt has begun with, if it works here."""
         workspace = self._workspace
-        wish = workspace.progress.notes.get("encoder", workspace.profile.encoder)
-        encoder = encoders.choose(wish, sorted({each.codec for each in self.made}))
-        if wish not in ("auto", encoder.name) and "encoder" in workspace.progress.notes:
+        requested = workspace.progress.notes.get("encoder", workspace.profile.encoder)
+        encoder = encoders.choose(requested, sorted({each.codec for each in self.made}))
+        if requested not in ("auto", encoder.name) and "encoder" in workspace.progress.notes:
             self._start_over()
         self._note(encoder)
         return encoder
@@ -487,14 +487,14 @@ class Picture:
     # Overlay
 
     def _find_overlay(self) -> ffmpeg.OverlayInput | None:
-        wish = self._workspace.overlay
-        if not wish:
+        overlay = self._workspace.overlay
+        if not overlay:
             return None
-        path = self._workspace.job.source(str(wish["media_id"]))
+        path = self._workspace.job.source(str(overlay["media_id"]))
         found = probe(path, self._workspace.progress.watch)
         if found.video is None:
             raise refused("the overlay has no picture", "no_picture")
-        position = wish.get("position", "bottom-right")
+        position = overlay.get("position", "bottom-right")
         if isinstance(position, Mapping):
             x, y = f"W*{float(position['x']):.4f}", f"H*{float(position['y']):.4f}"
         else:
@@ -506,7 +506,7 @@ class Picture:
             begin=self._workspace.begin,
             x=x,
             y=y,
-            size=float(wish.get("size", 0.25)),
+            size=float(overlay.get("size", 0.25)),
             prepare=prepared(found.video),
         )
 
