@@ -226,7 +226,7 @@ import threading
 is_running, start = threading.Event(), threading.Thread.start
 def start_and_see_it_run(thread):
     start(thread)
-    if getattr(thread._target, "__name__", "") == "run":
+    if getattr(getattr(thread, "_work", None), "__name__", "") == "run":
         is_running.wait(20)
 threading.Thread.start = start_and_see_it_run
 """
@@ -240,6 +240,28 @@ def test_a_signal_that_comes_while_workers_start_gives_the_job_back(rushes: Rush
     assert subprocess.run(command, stdout=subprocess.PIPE, timeout=60).returncode == 0
     assert rushes.job(job.id).state is State.QUEUED
     assert rushes.executions(job.id)[0]["outcome"] == "released"
+
+
+BREAKS_DOWN_ONCE = """
+from rushes.worker.loop import Worker
+work = Worker._work
+def break_down(worker, heart):
+    Worker._work = work
+    raise SystemExit
+Worker._work = break_down
+"""
+
+
+def test_a_worker_that_breaks_down_is_started_again(rushes: Rushes) -> None:
+    rushes.enqueue("quick")
+    script = BREAKS_DOWN_ONCE + WORKER
+    command = [sys.executable, "-c", script, str(rushes.db.url.render_as_string(False))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "quick\n"
+    process.terminate()
+    process.wait(timeout=20)
+    process.stdout.close()
 
 
 def test_submit_in_one_process_work_in_another(rushes: Rushes) -> None:

@@ -152,22 +152,21 @@ class Rushes:
     def work(self, *, workers: int = 1, batch: int = 1, capabilities: Sequence[str] = ()) -> None:
         """Work until SIGTERM or Ctrl-C; jobs in hand are then given back within a second."""
         crew = [self.worker(batch=batch, capabilities=capabilities) for _ in range(workers)]
-        threads = [threading.Thread(target=each.run, daemon=True) for each in crew]
         # First of all: a signal that comes while they start must not end the process.
         asked = _asked_to_leave()
-        threads.append(Supervised(self.chores.run, "chores", asked))
-        for thread in threads:
+        threads = [Supervised(each.run, f"worker {n}", asked) for n, each in enumerate(crew, 1)]
+        tidying = Supervised(self.chores.run, "chores", asked)
+        for thread in (*threads, tidying):
             thread.start()
-        while not asked.wait(0.2) and any(thread.is_alive() for thread in threads[:-1]):
-            pass
+        asked.wait()
         for each in crew:
             each.stop()
-        for thread in threads[:-1]:
+        for thread in threads:
             thread.join(STOP_SECONDS)
         for each in crew:
             each.abandon()
         self.chores.stop()
-        threads[-1].join(STOP_SECONDS)
+        tidying.join(STOP_SECONDS)
 
     # Jobs
 
