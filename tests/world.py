@@ -17,7 +17,7 @@ from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.jobs import grace_store, invariants, passage_store, store
+from rushes.jobs import invariants, passage_store, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, State
 from rushes.jobs.queue import Claimant, Queue, QueueTerms
 from rushes.media import library
@@ -103,7 +103,7 @@ class World:
         while seconds > 0:
             step = min(10.0, seconds)
             self.advance(step)
-            self.run(lambda tx: grace_store.beat(tx, lease_ms=self.terms.lease_ms))
+            self.run(lambda tx: store.beat(tx, lease_ms=self.terms.lease_ms))
             seconds -= step
 
     def live(self, seconds: float) -> dict[str, State]:

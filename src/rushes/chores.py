@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from rushes import errors, events
 from rushes.db.database import Database, Tx
-from rushes.jobs import grace_store
+from rushes.jobs import store
 from rushes.jobs.job import State
 from rushes.jobs.queue import SWEEP_PAGE, Queue
 
@@ -106,5 +106,5 @@ class Chores:
 
     def _beat(self, tx: Tx) -> bool:
         lease_ms = self._queue.terms.lease_ms
-        grace_store.shorten_leases(tx, lease_ms=lease_ms)
-        return grace_store.beat(tx, lease_ms=lease_ms)
+        store.shorten_leases(tx, lease_ms=lease_ms)
+        return store.beat(tx, lease_ms=lease_ms)

@@ -16,7 +16,7 @@ from typing import Any
 
 from rushes import errors, events, ids
 from rushes.db.database import Tx
-from rushes.jobs import grace_store, invariants
+from rushes.jobs import invariants, store
 from rushes.jobs import job as jobs
 from rushes.jobs.job import ErrorClass, NewJob, State
 from rushes.jobs.queue import Claimant
@@ -486,8 +486,8 @@ class Explorer:
         return run
 
     def _beat(self, tx: Tx) -> bool:
-        grace_store.shorten_leases(tx, lease_ms=self.queue.terms.lease_ms)
-        return grace_store.beat(tx, lease_ms=self.queue.terms.lease_ms)
+        store.shorten_leases(tx, lease_ms=self.queue.terms.lease_ms)
+        return store.beat(tx, lease_ms=self.queue.terms.lease_ms)
 
     # What must hold
 

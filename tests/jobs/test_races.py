@@ -16,7 +16,7 @@ import pytest
 
 import world as worlds
 from rushes import errors, events
-from rushes.jobs import store
+from rushes.jobs import read_store
 from rushes.jobs.job import NewJob, State
 from rushes.media import library
 from rushes.protocol import Claim
@@ -349,4 +349,4 @@ def test_a_claim_of_another_job_opens_nothing(world: World) -> None:
     assert not world.heartbeat(crossed).held
     assert world.snapshot() == before
     with world.db.read() as tx:
-        assert store.closed_attempt(tx, crossed) is None
+        assert read_store.closed_attempt(tx, crossed) is None

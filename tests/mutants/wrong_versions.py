@@ -74,19 +74,19 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "no_grace_after_outage",
-        "jobs/grace_store.py",
+        STORE,
         "THEN {now} + :lease_ms ELSE",
         "THEN {now} + 0 * :lease_ms ELSE",
     ),
     (
         "grace_for_ever",
-        "jobs/grace_store.py",
+        STORE,
         "beat_at - {now} > :gap_ms\n",
         "true OR beat_at > :gap_ms\n",
     ),
     (
         "leases_after_clock_went_back",
-        "jobs/grace_store.py",
+        STORE,
         "WHERE state = 'processing' AND claim_expires_at >",
         "WHERE state = 'none' AND claim_expires_at >",
     ),
@@ -386,7 +386,7 @@ MUTANTS: list[Mutant] = [
     # Parents
     (
         "orphans_run",
-        STORE,
+        PARTS,
         "state = CASE parent.state WHEN 'completed' THEN 'queued' ELSE 'canceled' END,\n",
         "state = 'queued',\n",
         "canceled_at = CASE parent.state WHEN 'completed' THEN NULL ELSE {now} END,",
@@ -428,7 +428,7 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "parts_outlive_their_whole",
-        "jobs/relation_store.py",
+        PARTS,
         "            self.cancel_parts(tx, ended)\n",
         "",
     ),
@@ -446,7 +446,7 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "divided_jobs_wait_for_parents",
-        STORE,
+        PARTS,
         " AND jobs.divided_at IS NULL\n",
         "\n",
     ),

@@ -12,7 +12,7 @@ from typing import Any
 from rushes import errors, ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
-from rushes.jobs import lifecycle, passage_store, policy, relation_store, store
+from rushes.jobs import lifecycle, passage_store, policy, read_store, relation_store, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.jobs.relation_store import Relations
 from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
@@ -522,7 +522,7 @@ class Queue:
 
     def _why_not_held(self, tx: Tx, claim: Claim, *, complete: bool = False) -> State:
         """Repeating a report is harmless: it returns what the claim was given before."""
-        closed = store.closed_attempt(tx, claim)
+        closed = read_store.closed_attempt(tx, claim)
         ends = ("failed", "deferred", "released", "divided", "canceled")
         said = ("succeeded",) if complete else ends
         if closed is not None and closed["outcome"] in said:

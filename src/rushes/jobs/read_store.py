@@ -10,6 +10,7 @@ from typing import Any
 from rushes import events
 from rushes.db.database import Tx
 from rushes.jobs.job import Job, encode
+from rushes.protocol import Claim
 from rushes.text_match import folded, pattern
 
 COLUMNS = {
@@ -139,6 +140,15 @@ def attempts(tx: Tx, job_id: str) -> list[dict[str, Any]]:
     """Every try of a job, oldest first; the API calls them executions."""
     rows = tx.all("SELECT * FROM attempts WHERE job_id = :job_id ORDER BY epoch", job_id=job_id)
     return [{"id": _execution_id(row["claim_id"]), **row} for row in rows]
+
+
+def closed_attempt(tx: Tx, claim: Claim) -> dict[str, Any] | None:
+    return tx.one(
+        "SELECT outcome, job_state, error_code FROM attempts"
+        " WHERE job_id = :job_id AND claim_id = :claim_id AND outcome IS NOT NULL",
+        job_id=claim.job_id,
+        claim_id=claim.claim_id,
+    )
 
 
 def _execution_id(claim_id: str) -> str:

@@ -34,7 +34,7 @@ class Relations:
         """Children first, then what waits for those that were canceled, and so on."""
         freed = 0
         while parents is None or parents:
-            changed = store.unblock(tx, parents)
+            changed = _unblock(tx, parents)
             if State.QUEUED in changed.values():
                 tx.wake_after_commit(self._bell.ring)
             freed += len(changed)
@@ -77,6 +77,31 @@ def _reason(parts: dict[State, dict[str, Any]], state: State) -> dict[str, Any]:
     if state is State.CANCELED:
         return {"error_code": "part_canceled"}
     return {}
+
+
+UNBLOCK = """
+    UPDATE jobs SET
+        state = CASE parent.state WHEN 'completed' THEN 'queued' ELSE 'canceled' END,
+        queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END,
+        canceled_at = CASE parent.state WHEN 'completed' THEN NULL ELSE {now} END,
+        error_code = CASE parent.state WHEN 'completed' THEN NULL
+            ELSE 'parent_' || parent.state END
+    FROM jobs AS parent
+    WHERE parent.id = jobs.parent_id AND jobs.state = 'blocked' AND jobs.divided_at IS NULL
+    AND parent.state IN ('completed', 'failed', 'canceled')"""
+
+
+def _unblock(tx: Tx, parents: Iterable[str] | None) -> dict[str, State]:
+    """Queue what waits for a completed parent, cancel what waits for a failed or canceled one.
+    Without `parents`, for every parent: the sweep heals what a crash or a race left behind."""
+    of_parents = " AND parent.id IN (SELECT id FROM ({given:id text}) AS given)"
+    rows = tx.change(
+        UNBLOCK if parents is None else UNBLOCK + of_parents,
+        events.from_changed("state"),
+        returning="id, state",
+        given=None if parents is None else [{"id": id} for id in parents],
+    )
+    return {row["id"]: State(row["state"]) for row in rows}
 
 
 def lock_whole(tx: Tx, part_id: str) -> None:

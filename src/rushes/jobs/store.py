@@ -22,7 +22,7 @@ from rushes.protocol import Claim
 OWN = """jobs.id = given.id AND jobs.claim_id = given.claim_id
     AND coalesce(jobs.state, '') = 'processing'"""
 # A lease lives on while the sweep may not judge it: after an outage, or a clock that jumped, and
-# also in the moment before the sweep has noticed that (see beat_store).
+# also in the moment before the sweep has noticed that (see `beat`).
 LEASE_ALIVE = """(jobs.claim_expires_at > {now} OR EXISTS (SELECT 1 FROM service_beat
     WHERE grace_until > {now} OR {now} - beat_at > :lease_ms / 2))
     AND jobs.deadline_at > {now}"""
@@ -39,7 +39,7 @@ HELD_FACTS = f"""kind, claim_id, claimed_by, attempt, max_attempts, claims, loss
     cancel_requested_at, {WHOLE_ID}"""
 
 # Whose fault a loss is. An outage may have begun up to half a lease after the last beat: any later
-# one would have been a beat (see beat_store). A worker that speaks on for half a lease, and has
+# one would have been a beat (see `beat`). A worker that speaks on for half a lease, and has
 # never spoken of the claim, has not heard of it.
 LAST_WORD = "coalesce(jobs.heard_at, jobs.claimed_at)"
 GOT_ON = """CASE WHEN progressed_at IS NOT NULL
@@ -406,6 +406,41 @@ def kind_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> str | None:
     return row["kind"] if row else None
 
 
+def beat(tx: Tx, *, lease_ms: int) -> bool:
+    """Note that the sweep runs; returns whether leases may be judged now.
+
+    Nobody could renew a lease while no server ran, and a clock that jumped makes all of them look
+    over. Both show as a gap since the last beat; then everybody gets one lease to renew in.
+    """
+    row = tx.one(
+        """
+        UPDATE service_beat SET beat_at = {now}, grace_until =
+            CASE WHEN {now} - beat_at > :gap_ms OR beat_at - {now} > :gap_ms
+            THEN {now} + :lease_ms ELSE grace_until END,
+            away_since = CASE WHEN {now} - beat_at > :gap_ms THEN beat_at
+                WHEN beat_at - {now} > :gap_ms THEN {now} ELSE away_since END
+        WHERE id = 1 RETURNING beat_at >= grace_until AS may_judge""",
+        lease_ms=lease_ms,
+        gap_ms=lease_ms // 2,
+    )
+    return bool(row and row["may_judge"])
+
+
+def shorten_leases(tx: Tx, *, lease_ms: int) -> None:
+    """After the clock went back, a lease would be alive for as long as the jump was."""
+    tx.all(
+        """
+        UPDATE jobs SET claim_expires_at = {now} + :lease_ms
+        WHERE state = 'processing' AND claim_expires_at > {now} + :lease_ms""",
+        lease_ms=lease_ms,
+    )
+    tx.all(
+        "UPDATE service_beat SET grace_until = {now} + :lease_ms"
+        " WHERE id = 1 AND grace_until > {now} + :lease_ms",
+        lease_ms=lease_ms,
+    )
+
+
 def lock_expired(tx: Tx, limit: int, *, lease_ms: int) -> list[dict[str, Any]]:
     """Processing jobs whose lease or deadline is over, or missing (rows of an older schema)."""
     return tx.all(
@@ -545,49 +580,6 @@ def cancel(tx: Tx, ids: Iterable[str]) -> list[dict[str, Any]]:
         events.from_changed("CASE state WHEN 'processing' THEN 'canceling' ELSE state END"),
         returning=f"id, state, {WHOLE_ID}",
         given=[{"id": id} for id in ids],
-    )
-
-
-def live_jobs_of_media(tx: Tx, media_id: str) -> list[str]:
-    rows = tx.all(
-        "SELECT id FROM jobs WHERE media_id = :media_id"
-        " AND state IN ('blocked', 'queued', 'processing')",
-        media_id=media_id,
-    )
-    return [row["id"] for row in rows]
-
-
-UNBLOCK = """
-    UPDATE jobs SET
-        state = CASE parent.state WHEN 'completed' THEN 'queued' ELSE 'canceled' END,
-        queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END,
-        canceled_at = CASE parent.state WHEN 'completed' THEN NULL ELSE {now} END,
-        error_code = CASE parent.state WHEN 'completed' THEN NULL
-            ELSE 'parent_' || parent.state END
-    FROM jobs AS parent
-    WHERE parent.id = jobs.parent_id AND jobs.state = 'blocked' AND jobs.divided_at IS NULL
-    AND parent.state IN ('completed', 'failed', 'canceled')"""
-
-
-def unblock(tx: Tx, parents: Iterable[str] | None) -> dict[str, State]:
-    """Queue what waits for a completed parent, cancel what waits for a failed or canceled one.
-    Without `parents`, for every parent: the sweep heals what a crash or a race left behind."""
-    of_parents = " AND parent.id IN (SELECT id FROM ({given:id text}) AS given)"
-    rows = tx.change(
-        UNBLOCK if parents is None else UNBLOCK + of_parents,
-        events.from_changed("state"),
-        returning="id, state",
-        given=None if parents is None else [{"id": id} for id in parents],
-    )
-    return {row["id"]: State(row["state"]) for row in rows}
-
-
-def closed_attempt(tx: Tx, claim: Claim) -> dict[str, Any] | None:
-    return tx.one(
-        "SELECT outcome, job_state, error_code FROM attempts"
-        " WHERE job_id = :job_id AND claim_id = :claim_id AND outcome IS NOT NULL",
-        job_id=claim.job_id,
-        claim_id=claim.claim_id,
     )
 
 

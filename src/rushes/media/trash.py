@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rushes import errors
 from rushes.db.database import Tx
-from rushes.jobs import store as jobs
+from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
 from rushes.media import requests, store, trash_store
 from rushes.media.media import Media
@@ -23,8 +23,8 @@ def put(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
     moved = trash_store.put(tx, ids)
     for media_id in moved:
         archive.forget(tx, media_id)
-    if live := [job for media_id in moved for job in jobs.live_jobs_of_media(tx, media_id)]:
-        queue.cancel_many(tx, live)
+    if live := read_store.live_jobs_of(tx, moved):
+        queue.cancel_many(tx, [job.id for job in live])
     return moved
 
 
