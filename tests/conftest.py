@@ -93,7 +93,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/rushes.db"
     else:
-        with worlds.postgres_database() as url:
+        with worlds.postgres_database(worlds.EMPTY_DATABASE) as url:
             yield url
 
 

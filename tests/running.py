@@ -21,6 +21,7 @@ from fastapi import FastAPI
 from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
 
+import world as worlds
 from rushes import config, handlers, serving, settings
 from rushes.accounts import access
 from rushes.serving import Server, listening
@@ -121,6 +122,8 @@ class Running(Clients):
         speech = {} if "transcribe" in self._table else {"transcription_workers": 0}
         self.settings = settings_for(**{**speech, **self._given})
         self.settings.data_dir.mkdir(parents=True, exist_ok=True)
+        if "database_url" not in self._given:
+            worlds.copy_migrated(self.settings.data_dir / "rushes.db")
         self._listener = listening(self.settings)
         self.settings, sockets = self._listener.__enter__()
         self.server = Server(self.settings)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +29,9 @@ from rushes.protocol import Assignment, Beat, Claim, Part, Progress
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000_000
-TEMPLATE = "rushes_template"
+# Databases to clone: with the schema, and with the tests' clock besides.
+MIGRATED, TEMPLATE = "rushes_migrated", "rushes_template"
+EMPTY_DATABASE = "template0"
 # In the tests' databases time stands still until a test moves it.
 TEST_CLOCK = """
 CREATE TABLE test_clock (now bigint NOT NULL);
@@ -240,9 +244,26 @@ class World:
 
 def open_sqlite(directory: Path) -> World:
     clock = ManualClock()
+    copy_migrated(directory / "rushes.db")
     db = Database(f"sqlite:///{directory}/rushes.db", clock)
-    schema.migrate(db)
     return World(db, clock, lambda: None)
+
+
+def copy_migrated(path: Path) -> None:
+    """An SQLite database with the schema; what is there already stays."""
+    if not path.exists():
+        path.touch(0o600)
+        path.write_bytes(_migrated_sqlite())
+
+
+@cache
+def _migrated_sqlite() -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "rushes.db"
+        db = Database(f"sqlite:///{path}")
+        schema.migrate(db)
+        db.close()
+        return path.read_bytes()
 
 
 def open_postgres() -> World:
@@ -257,12 +278,12 @@ def open_postgres() -> World:
 
 
 @contextmanager
-def postgres_database(template: str | None = None) -> Iterator[str]:
+def postgres_database(template: str = MIGRATED) -> Iterator[str]:
     """A database of its own on the tests' server."""
     name = f"t_{uuid.uuid4().hex}"
     server = os.environ["RUSHES_TEST_POSTGRES"]
     with psycopg.connect(_conninfo(server, "postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template or 'template0'}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield f"{server}{name}"
         finally:
@@ -270,9 +291,10 @@ def postgres_database(template: str | None = None) -> Iterator[str]:
 
 
 def make_template(postgres: services.Postgres) -> None:
-    db = Database(postgres.create_database(TEMPLATE))
+    db = Database(postgres.create_database(MIGRATED))
     schema.migrate(db)
     db.close()
+    postgres.create_database(TEMPLATE, MIGRATED)
     with psycopg.connect(_conninfo(postgres.url(""), TEMPLATE), autocommit=True) as connection:
         connection.execute(TEST_CLOCK % EPOCH)
 

@@ -41,7 +41,7 @@ def old(
     if request.param == "sqlite":
         yield lambda revision: make(f"sqlite:///{tmp_path}/old.db", revision)
     else:
-        with worlds.postgres_database() as url:
+        with worlds.postgres_database(worlds.EMPTY_DATABASE) as url:
             yield lambda revision: make(url, revision)
             opened[-1].close()
     opened[-1].close()

@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
+import world as worlds
 from proxy import Proxy
 from resilience.breakpoints import until
 from resilience.programs import Server
@@ -42,11 +45,15 @@ def test_two_servers_that_make_the_first_admin_at_once_make_one(world: World) ->
         assert late.result(30) == first
 
 
-def test_many_servers_may_migrate_an_empty_database_at_once(
-    tmp_path: Path, postgres_url: str
-) -> None:
+@pytest.fixture
+def empty_url() -> Iterator[str]:
+    with worlds.postgres_database(worlds.EMPTY_DATABASE) as url:
+        yield url
+
+
+def test_many_servers_may_migrate_an_empty_database_at_once(tmp_path: Path, empty_url: str) -> None:
     def start(number: int) -> str:
-        given = settings_for(data_dir=tmp_path / str(number), database_url=postgres_url)
+        given = settings_for(data_dir=tmp_path / str(number), database_url=empty_url)
         with Rushes(settings=given) as rushes:
             return rushes.db.run(access.ensure_admin).id
 
@@ -55,10 +62,10 @@ def test_many_servers_may_migrate_an_empty_database_at_once(
 
 
 def test_two_servers_started_at_once_on_an_empty_database_both_come_up(
-    tmp_path: Path, postgres_url: str
+    tmp_path: Path, empty_url: str
 ) -> None:
     with ExitStack() as stack:
-        servers = [Server(tmp_path / name, database_url=postgres_url) for name in ("a", "b")]
+        servers = [Server(tmp_path / name, database_url=empty_url) for name in ("a", "b")]
         for server in servers:
             stack.callback(server.end)
             super(Server, server).start()
