@@ -278,6 +278,7 @@ def _shown_progress(report: Progress) -> Progress:
         report,
         stage=sanitize.word(report.stage),
         engine_id=sanitize.word(report.engine_id),
+        engine_model=sanitize.word(report.engine_model),
         detail=None if detail is None else _fitting(sanitize.tree(detail), DETAIL_LIMIT_BYTES),
     )
 

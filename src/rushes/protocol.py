@@ -162,6 +162,7 @@ class Progress:
     stage: str | None = None
     checkpoint: Any = None
     engine_id: str | None = None
+    engine_model: str | None = None
     # For people: `renditions` and `audio` (see `renditions.told`), `speed` (× real time),
     # `eta_seconds`, `text`, `warnings`.
     detail: Mapping[str, Any] | None = None

@@ -80,7 +80,14 @@ def code(answer: httpx2.Response) -> tuple[int, str]:
 
 def test_the_document_is_canonical_and_the_files_have_names(talk: Talk) -> None:
     document = talk.ada.get(talk.path).json()
-    assert list(document) == ["text", "language", "segments", "words", "engine"]
+    assert list(document) == [
+        "transcription_id",
+        "text",
+        "language",
+        "segments",
+        "words",
+        "engine",
+    ]
     assert document["segments"][0] == {
         "id": "seg_000001",
         "start": 0.0,
@@ -122,7 +129,8 @@ def test_a_transcription_is_read_when_it_has_completed_or_as_far_as_it_is(talk: 
     job_id = library.enqueue(talk.running, talk.owner, "transcribe", media_id=talk.media_id)
     path = f"/transcriptions/{job_id}/transcript"
     assert code(talk.ada.get(path)) == (409, "wrong_state")
-    assert talk.ada.get(path, params={"partial": "true"}).json()["text"] == ""
+    so_far = talk.ada.get(path, params={"partial": "true"}).json()
+    assert (so_far["text"], so_far["transcription_id"]) == ("", job_id)
     dispatch = talk.running.rushes.dispatch
     held = dispatch.claim(library.worker(talk.running, "transcribe"), 100)
     [claim] = [each.claim for each in held if each.job_id == job_id]

@@ -104,6 +104,7 @@ class JobContext:
         text: str | None = None,
         warnings: Sequence[Mapping[str, str]] | None = None,
         engine_id: str | None = None,
+        engine_model: str | None = None,
     ) -> None:
         """Tell how far the job is (0 to 1), and what the next attempt may start from. Raises when
         the handler has to stop. `warnings`: what people should know about what is made, each with
@@ -125,6 +126,7 @@ class JobContext:
             stage=stage,
             checkpoint=checkpoint,
             engine_id=engine_id,
+            engine_model=engine_model,
             detail=given or None,
         )
         # One after the other: a checkpoint must not be overtaken by an older one.

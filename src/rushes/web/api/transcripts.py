@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -116,7 +117,8 @@ def of_job(
             " there so far with partial=true"
         )
     made = passages.made_of(so_far, passages.engine_of(job.result))
-    return _answer(request, captions.render(made, format), format)
+    text = captions.render(made, format)
+    return _answer(request, _with_job(text, job_id) if format == "json" else text, format)
 
 
 @router.get("/media/{media_id}/transcript", responses=READ)
@@ -364,9 +366,14 @@ def _candidate(kept: About) -> models.Candidate:
 
 def _rendered(request: Request, kept: Kept, format: str, duration: float | None = None) -> Response:
     if format == "json":
-        return _answer(request, kept.document, format)
+        return _answer(request, _with_job(kept.document, kept.job_id), format)
     text = captions.render(kept.transcript, format, kept.names, end=duration)
     return _answer(request, text, format)
+
+
+def _with_job(document: str, job_id: str | None) -> str:
+    """Of a long text nothing is read to say whose it is."""
+    return f'{{"transcription_id":{json.dumps(job_id)},{document[1:]}'
 
 
 def _answer(request: Request, text: str, format: str) -> Response:
