@@ -543,7 +543,7 @@ class SpeechModel(BaseModel):
     licence: str
     size_bytes: int
     languages: list[str] = Field(description="None: all it knows of.")
-    capabilities: list[str]
+    capabilities: list[str] = Field(description="transcription or diarization, and what else.")
     installed: bool
     default: bool
     available: bool = Field(description="Whether the engine can run here.")
