@@ -47,6 +47,7 @@ from rushes.protocol import (
     Renewed,
     Source,
     Terms,
+    capability_words,
 )
 from rushes.renditions import cleaned, encode, planned
 from rushes.storage.storage import Storage
@@ -94,13 +95,13 @@ class Dispatch(Files):
             lambda tx: self._queue.bury_other_boots(tx, worker_id, boot_id)
         ):
             pass
-        said = _shown_hello(hello)
+        said = shown_hello(hello)
         self._db.run(
             lambda tx: fleet.hello(
                 tx,
                 worker_id,
                 kinds=said.kinds,
-                capabilities=said.capabilities,
+                capabilities=capability_words(said.capabilities),
                 metadata=said.metadata,
                 boot_id=boot_id,
             )
@@ -262,8 +263,9 @@ class Dispatch(Files):
         self._followed_at = recent | dict.fromkeys(due, now)
 
 
-def _shown_hello(hello: Hello) -> Hello:
-    words = [sanitize.line(each, CAPABILITY_LENGTH) for each in hello.capabilities]
+def shown_hello(hello: Hello) -> Hello:
+    said = capability_words(hello.capabilities)
+    words = [sanitize.line(each, CAPABILITY_LENGTH) for each in said]
     capabilities = dict.fromkeys(word for word in words if word)
     return replace(
         hello,
@@ -415,7 +417,7 @@ class Local(WorkerCalls):
         self._me = replace(
             self._me,
             kinds=tuple(hello.kinds),
-            capabilities=tuple(hello.capabilities),
+            capabilities=tuple(capability_words(hello.capabilities)),
             boot_id=hello.boot_id,
         )
         self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name))

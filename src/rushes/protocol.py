@@ -49,12 +49,25 @@ class Hello:
     """What a worker can do; said each time it starts."""
 
     kinds: Annotated[Sequence[KindName], Meta(max_length=256)]
-    capabilities: Sequence[str] = ()
+    capabilities: Sequence[str] | Mapping[str, Any] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     boot_id: Annotated[
         RandomId | None,
         Meta(description="Fresh for each process. What another one of this worker held is freed."),
     ] = None
+
+
+def capability_words(said: Sequence[str] | Mapping[str, Any]) -> list[str]:
+    """Of an object, each name that is not false or empty; where it is a text, or a list of some,
+    also `name:text`."""
+    if not isinstance(said, Mapping):
+        return list(said)
+    words = []
+    for name, value in said.items():
+        if value:
+            texts = value if isinstance(value, list | tuple) else [value]
+            words += [name, *(f"{name}:{each}" for each in texts if isinstance(each, str))]
+    return words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,7 +293,7 @@ class Server:
             stands_aside=stands_aside,
             **claiming,
         )
-        metadata = {"host": host, "pid": os.getpid(), "place": "server"}
+        metadata = {"host": host, "pid": os.getpid(), "place": "server", **capabilities.pod()}
         if unable:
             metadata["unable"] = dict(unable)
         return Worker(
