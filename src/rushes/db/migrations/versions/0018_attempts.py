@@ -1,6 +1,7 @@
-"""Which engine and which model an attempt worked with.
+"""What attempts worked with, and how often they were lost or the last one.
 
 A job knew its engine alone, and the last one only, so nobody could say what a failed try had used.
+Incidents are counted as the ends of jobs are, when their events get their positions.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ from alembic import op
 revision = "0018"
 down_revision = "0015"
 
+INCIDENT_COUNTS = """
+CREATE TABLE incident_counts (
+  type text NOT NULL,
+  kind text NOT NULL,
+  count bigint NOT NULL,
+  PRIMARY KEY (type, kind)
+)"""
+
 
 def upgrade() -> None:
     op.execute("ALTER TABLE jobs ADD COLUMN engine_model text")
     op.execute("ALTER TABLE attempts ADD COLUMN engine_id text")
     op.execute("ALTER TABLE attempts ADD COLUMN engine_model text")
+    op.execute(INCIDENT_COUNTS)
