@@ -196,6 +196,11 @@ def title_of(file_name: str) -> str:
         return "Untitled"
 
 
+def is_id(reference: str) -> bool:
+    """Slugs have no such character."""
+    return "_" in reference
+
+
 def slug_of(title: str, media_id: str) -> str:
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-")

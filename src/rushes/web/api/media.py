@@ -30,7 +30,7 @@ from rushes.web.services import Here, Services
 router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 404, 422))
 
 BUSY = documented(409, 429)
-MediaId = Annotated[str, Path(max_length=100, description="Such as med_0198a3….")]
+MediaId = Annotated[str, Path(max_length=100, description="Such as med_0198a3…, or its slug.")]
 
 
 Everyone = Annotated[bool, Query(description="For admins: also what is in the trash of others.")]

@@ -1,4 +1,4 @@
-"""What attempts worked with, and how often they were lost or the last one.
+"""What attempts worked with, how often they were lost or the last one, and finding slugs.
 
 A job knew its engine alone, and the last one only, so nobody could say what a failed try had used.
 Incidents are counted as the ends of jobs are, when their events get their positions.
@@ -25,3 +25,4 @@ def upgrade() -> None:
     op.execute("ALTER TABLE attempts ADD COLUMN engine_id text")
     op.execute("ALTER TABLE attempts ADD COLUMN engine_model text")
     op.execute(INCIDENT_COUNTS)
+    op.execute("CREATE INDEX media_by_slug ON media (slug)")
