@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import msgspec
 import uvicorn
 
-from rushes import errors, handlers, ids, kinds, limits, logs, protocol, queue_report
+from rushes import config, errors, handlers, ids, kinds, limits, logs, protocol, queue_report
 from rushes.accounts import access, security_store, throttle
 from rushes.accounts import store as accounts
 from rushes.app import STOP_SECONDS, Rushes
@@ -84,12 +84,15 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
         # Also before there is an HTTP server to hear it: workers give back what they hold.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     log.info("at most %d files may be open", limits.raise_file_limit())
+    if told := config.about_old_names():
+        log.warning("%s", told)
     with _owned(settings), listening(settings) as (settings, sockets):
         with_server = settings.database_url.startswith("postgres")
         server = _once_up(lambda: Server(settings), settings, announce, waits=with_server)
         try:
             storage = server.rushes.storage
             _once_up(storage.check, settings, announce, waits=storage.on_network)
+            log.info("%s", server.services.engines.described())
             server.start()
             lines = list(server.greeting())
             for line in lines:

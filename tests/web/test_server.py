@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from running import Process, Running, clean_environment
-from rushes import queue_report
+from rushes import config, queue_report, settings
 from web import library
 
 
@@ -102,6 +104,39 @@ def test_a_second_server_on_the_same_data_is_refused_with_a_sentence(
     assert second.returncode == 4
     assert "another server is using this data directory" in second.stderr
     assert "Traceback" not in second.stderr
+
+
+def test_it_logs_its_engine_and_the_old_names_it_does_not_read(
+    process: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {
+        "VLOG_MAX_RETRY_ATTEMPTS": "5",
+        "VLOG_WORKER_ADMIN_SECRET": "an-old-secret-of-theirs",
+        "VLOG_THEME": "dark",
+        "SPEECH_ENGINE_PROVIDER": "cpu",
+        "TRANSCRIPTION_WORKERS": "3",
+        "TRANSCRIPTION_OF_SOMEBODY_ELSE": "1",
+    }
+    for name, value in old.items():
+        monkeypatch.setenv(name, value)
+    server = process(engine_threads=3, engine_device="cpu", transcription_workers=0)
+    log = server.log.read_text()
+    [warning] = [line for line in log.splitlines() if "VLOG_MAX_RETRY_ATTEMPTS" in line]
+    assert "VLOG_MAX_RETRY_ATTEMPTS (set RUSHES_MAX_ATTEMPTS)" in warning
+    assert "SPEECH_ENGINE_PROVIDER (set RUSHES_ENGINE_DEVICE)" in warning
+    assert "TRANSCRIPTION_WORKERS (set RUSHES_TRANSCRIPTION_WORKERS)" in warning
+    assert "VLOG_THEME (no such)" in warning
+    assert "SOMEBODY_ELSE" not in log
+    assert "an-old-secret-of-theirs" not in log
+    [engine] = [line for line in log.splitlines() if "speech engine local" in line]
+    for fact in ("device cpu (cpu)", "threads 3", "max loaded 2", "auto download off"):
+        assert fact in engine, fact
+    assert "models in " in engine
+
+
+def test_every_old_name_has_a_setting_that_means_the_same() -> None:
+    assert set(config.OLD_NAMES.values()) <= set(settings.FIELDS)
+    assert config.about_old_names({"RUSHES_TRANSCRIPTION_WORKERS": "1", "PATH": "/bin"}) is None
 
 
 def test_it_prints_its_address_and_a_link_that_signs_in_once(

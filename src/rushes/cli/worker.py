@@ -174,6 +174,8 @@ def _work(
     from rushes.worker.remote import Remote
 
     logs.configure(settings.log_format)
+    if told := config.about_old_names():
+        _log().warning("%s", told)
     if no_speech:
         _log().warning("nothing is transcribed here: %s", no_speech)
         table = {kind: handler for kind, handler in table.items() if kind != SPEECH}
