@@ -84,6 +84,10 @@ CAPTIONS: dict[str, Any] = {
         "content": {
             "text/vtt": {"schema": {"type": "string"}},
             "application/x-subrip": {"schema": {"type": "string"}},
+            "text/plain": {"schema": {"type": "string"}},
+            "application/json": {
+                "schema": {"description": "As GET …/transcript has it, or older."}
+            },
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
