@@ -93,6 +93,7 @@ class ProcessingOptions:
     """What the uploader asked for; `speech` is what else a transcription may be told."""
 
     profile: str | None = None
+    transcription_profile: str | None = None
     transcode: bool = True
     transcribe: bool = True
     language: str | None = None

@@ -69,7 +69,9 @@ class Composite(Body):
 Speakers = Annotated[int, Field(ge=1, le=50)]
 
 
-class Retranscribe(Body):
+class SpeechOptions(Body):
+    """What a transcription is told."""
+
     language: str | None = Field(
         None, max_length=20, description="Such as en; without, it is detected."
     )
@@ -84,6 +86,14 @@ class Retranscribe(Body):
     )
     vocabulary: list[Annotated[str, Field(max_length=100)]] | None = Field(
         None, max_length=100, description="Names and terms that may come up."
+    )
+
+
+class Retranscribe(SpeechOptions):
+    profile: str | None = Field(
+        None,
+        max_length=100,
+        description="Of /transcription-profiles, by name; what is said beside it comes first.",
     )
 
 
