@@ -75,11 +75,14 @@ class Dispatch(Files):
         open_storage: Callable[[], Storage] | None = None,
         *,
         heartbeat_seconds: float = 15.0,
+        keep_completed_qualities: bool = True,
     ) -> None:
-        """`heartbeat_seconds`: how far apart those of workers elsewhere are to be."""
+        """For workers elsewhere: how far apart their heartbeats are to be, and whether they go on
+        with what an earlier attempt has finished."""
         super().__init__(db, open_storage)
         self._queue = queue
         self.heartbeat_seconds = heartbeat_seconds
+        self.keep_completed_qualities = keep_completed_qualities
         self._followed_at: dict[str, float] = {}
         self._one_by_one = threading.Lock()
         queue.on_parts = self._follow
@@ -335,6 +338,7 @@ class WorkerCalls(Coordinator):
             kinds=said.kinds,
             heartbeat_seconds=self._dispatch.heartbeat_seconds,
             lease_seconds=self._dispatch.lease_seconds,
+            keep_completed_qualities=self._dispatch.keep_completed_qualities,
         )
 
     def heartbeat(

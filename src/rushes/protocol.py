@@ -72,13 +72,15 @@ def capability_words(said: Sequence[str] | Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """On which a worker works. `kinds`: of those it has named, the ones its key is for."""
+    """On which a worker works. `kinds`: of those it has named, the ones its key is for.
+    `keep_completed_qualities`: whether a new attempt goes on with what the last has finished."""
 
     worker_id: str
     name: str
     kinds: Sequence[str]
     heartbeat_seconds: float
     lease_seconds: float
+    keep_completed_qualities: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,10 +226,7 @@ class Server:
         if self.settings.transcode_workers:
             # Aside: the first job should find them known, the start need not wait for it.
             threading.Thread(target=_look_at_tools, name="tools", daemon=True).start()
-        keep = self.settings.keep_completed_qualities
-        table = handlers.table(
-            self.settings.handlers, keep_completed_qualities=keep, engines=self.services.engines
-        )
+        table = handlers.table(self.settings.handlers, engines=self.services.engines)
         of_speech = kinds.making(kinds.TRANSCRIPT)
         others = {kind: run for kind, run in table.items() if kind not in of_speech}
         self._crew_of("transcode", others, self.settings.transcode_workers)
@@ -309,6 +306,7 @@ class Server:
                 boot_id=self._boot_id,
             ),
             heartbeat_seconds=self.settings.heartbeat_interval,
+            keep_completed_qualities=self.settings.keep_completed_qualities,
             scratch_root=self.settings.data_dir / "scratch",
         )
 

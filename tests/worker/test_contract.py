@@ -32,6 +32,8 @@ from rushes.worker import remote
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
 from rushes.worker.remote import Remote
+from shell import until
+from web import library as web_library
 from worker.harness import SOURCE, Harness, digest
 
 
@@ -408,6 +410,24 @@ def test_a_worker_is_registered_with_what_it_can_do(server: Running) -> None:
             assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, field)
         assert admin.post("/worker/register", json={}).status_code == 422
         assert admin.post("/worker/register", json={**body, "name": "both"}).status_code == 422
+
+
+def test_what_the_server_keeps_of_attempts_holds_for_all_workers(
+    serve: Callable[..., Running],
+) -> None:
+    seen: list[tuple[str, bool]] = []
+    handler = Handler(lambda job: seen.append((job.kind, job.keep_completed_qualities)))
+    for keep in (False, True):
+        seen.clear()
+        running = serve(handlers_table={"inside": handler}, keep_completed_qualities=keep)
+        outside = Hello(kinds=["outside"])
+        with closing(Remote(running.url, running.worker_key())) as remote_worker:
+            worker = Worker(remote_worker, {"outside": handler}, hello=outside)
+            for kind in ("inside", "outside"):
+                web_library.enqueue(running, "ada", kind)
+            assert worker.step(5) == 1
+        until(lambda: len(seen) == 2)
+        assert sorted(seen) == [("inside", keep), ("outside", keep)]
 
 
 def test_workers_tell_which_pod_they_run_in(

@@ -57,6 +57,7 @@ class JobContext:
         ask: Callable[[], None] = lambda: None,
         stall_seconds: float | None = None,
         scratch_root: Path | None = None,
+        keep_completed_qualities: bool = True,
     ) -> None:
         """`ask`: finds out, while it is suspended, whether the claim is still held."""
         self.job_id = assignment.job_id
@@ -68,6 +69,8 @@ class JobContext:
         self.max_attempts = assignment.max_attempts
         self.checkpoint = assignment.checkpoint
         self.claim = assignment.claim
+        # Whether to go on with what an earlier attempt has finished, as the server has it.
+        self.keep_completed_qualities = keep_completed_qualities
         self._lease_seconds = assignment.lease_seconds
         self._report = report
         self._coordinator = coordinator
