@@ -404,6 +404,9 @@ def test_a_worker_is_registered_with_what_it_can_do(server: Running) -> None:
             assert shown() == (words, {"pod": "gpu-1-abc"})
             worker.hello(Hello(kinds=["demo"], capabilities={"cpu": True}, metadata={"host": "a"}))
             assert shown() == (["cpu"], {"host": "a"})
+        told = {"capabilities": {"gpu": "/srv/secret/gpu"}, "metadata": {"home": "/srv/secret"}}
+        made = admin.post("/worker/register", json={"name": "cpu", **told}).json()
+        assert "secret" not in str(shown())
         for field in ("capabilities", "metadata"):
             large = {**body, field: {"much": "x" * 11_000}}
             refused = admin.post("/worker/register", json=large)
