@@ -23,7 +23,7 @@ from rushes import errors, logs
 from rushes.db.database import Database
 
 # In the one answer that makes them.
-NEW_SECRETS = ("token", "key", "code", "secret", "signin_url")
+NEW_SECRETS = ("token", "key", "api_key", "code", "secret", "signin_url")
 SHORTEST_SECRET = 16
 RAW = ("Traceback (most recent call last)", "ffmpeg version", "libavutil", 'File "/')
 # So much of a chunk is looked at again with the next one.

@@ -43,8 +43,9 @@ CREATE OR REPLACE FUNCTION rushes_now() RETURNS bigint LANGUAGE sql STABLE AS
 
 EMPTY = """
 TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_counts, job_logs,
-  attempts, workers, worker_keys, invites, turns, pauses, events, users, sessions, tokens,
-  signin_links, signin_failures, idempotency_keys, webhooks, deliveries, alerts, passages,
+  transcription_profiles,
+  incident_counts, attempts, workers, worker_keys, invites, turns, pauses, events, users, sessions,
+  tokens, signin_links, signin_failures, idempotency_keys, webhooks, deliveries, alerts, passages,
   transcripts, transcript_revisions,
   moments, moment_index, known_addresses, security_log RESTART IDENTITY;
 UPDATE webhook_head SET pos = 0;

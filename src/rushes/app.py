@@ -76,6 +76,7 @@ class Rushes:
             self.queue,
             lambda: self.storage,
             heartbeat_seconds=self.settings.heartbeat_interval,
+            keep_completed_qualities=self.settings.keep_completed_qualities,
         )
         self.chores = chores.Chores(
             self.db,
@@ -138,6 +139,7 @@ class Rushes:
             hello=hello,
             batch=batch,
             heartbeat_seconds=self.settings.heartbeat_interval,
+            keep_completed_qualities=self.settings.keep_completed_qualities,
         )
 
     def run_once(self, *, capabilities: Sequence[str] = ()) -> bool:

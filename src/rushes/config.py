@@ -28,6 +28,33 @@ from rushes.settings import (
 from rushes.settings import Settings as Settings
 
 TEST_PREFIX = "RUSHES_TEST_"
+# What VLog and Scriberr read, and what means the same here. Only the first two are theirs alone.
+OLD_PREFIXES = ("VLOG_", "SPEECH_ENGINE_")
+OLD_NAMES = {
+    "VLOG_WORKER_CLAIM_DURATION_MINUTES": "claim_duration",
+    "VLOG_WORKER_HEARTBEAT_INTERVAL": "heartbeat_interval",
+    "VLOG_WORKER_OFFLINE_THRESHOLD_MINUTES": "offline_threshold",
+    "VLOG_STALE_JOB_CHECK_INTERVAL": "sweep_interval",
+    "VLOG_JOB_STALE_TIMEOUT": "attempt_timeout",
+    "VLOG_MAX_RETRY_ATTEMPTS": "max_attempts",
+    "VLOG_KEEP_COMPLETED_QUALITIES": "keep_completed_qualities",
+    "VLOG_CLEANUP_PARTIAL_ON_FAILURE": "cleanup_partial_on_failure",
+    "VLOG_REDIS_URL": "redis_url",
+    "VLOG_JOB_QUEUE_MODE": "queue_mode",
+    "VLOG_REDIS_POOL_SIZE": "redis_pool_size",
+    "VLOG_ALERT_WEBHOOK_URL": "alert_webhook_url",
+    "VLOG_ALERT_RATE_LIMIT_SECONDS": "alert_rate_limit",
+    "VLOG_ALERT_WEBHOOK_TIMEOUT": "alert_webhook_timeout",
+    "VLOG_WORKER_ADMIN_SECRET": "admin_secret",
+    "SPEECH_ENGINE_CACHE_DIR": "engine_cache_dir",
+    "SPEECH_ENGINE_PROVIDER": "engine_device",
+    "SPEECH_ENGINE_THREADS": "engine_threads",
+    "SPEECH_ENGINE_MAX_LOADED": "engine_max_loaded",
+    "SPEECH_ENGINE_AUTO_DOWNLOAD": "engine_auto_download",
+    "TRANSCRIPTION_WORKERS": "transcription_workers",
+    "TRANSCRIPTION_QUEUE_POLL_INTERVAL": "poll_interval",
+    "TRANSCRIPTION_LEASE_TIMEOUT": "claim_duration",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +88,20 @@ def load_with_origins(
     data_dir = directory / given.values.get("data_dir", FIELDS["data_dir"].default)
     settings = Settings(**{**given.values, "data_dir": data_dir})
     return settings, {name: given.origins.get(name, DEFAULT) for name in FIELDS}
+
+
+def about_old_names(environ: Mapping[str, str] | None = None) -> str | None:
+    """What to say to somebody whose environment is still that of VLog or Scriberr; their values
+    are not told. None when there is nothing."""
+    environ = os.environ if environ is None else environ
+    old = sorted(name for name in environ if name in OLD_NAMES or name.startswith(OLD_PREFIXES))
+    if not old:
+        return None
+    told = ", ".join(
+        f"{name} (set {variable(OLD_NAMES[name])})" if name in OLD_NAMES else f"{name} (no such)"
+        for name in old
+    )
+    return f"not read are these variables of other systems, and units may differ: {told}"
 
 
 @dataclass(slots=True)

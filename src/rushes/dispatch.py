@@ -47,6 +47,7 @@ from rushes.protocol import (
     Renewed,
     Source,
     Terms,
+    capability_words,
 )
 from rushes.renditions import cleaned, encode, planned
 from rushes.storage.storage import Storage
@@ -74,11 +75,14 @@ class Dispatch(Files):
         open_storage: Callable[[], Storage] | None = None,
         *,
         heartbeat_seconds: float = 15.0,
+        keep_completed_qualities: bool = True,
     ) -> None:
-        """`heartbeat_seconds`: how far apart those of workers elsewhere are to be."""
+        """For workers elsewhere: how far apart their heartbeats are to be, and whether they go on
+        with what an earlier attempt has finished."""
         super().__init__(db, open_storage)
         self._queue = queue
         self.heartbeat_seconds = heartbeat_seconds
+        self.keep_completed_qualities = keep_completed_qualities
         self._followed_at: dict[str, float] = {}
         self._one_by_one = threading.Lock()
         queue.on_parts = self._follow
@@ -94,13 +98,13 @@ class Dispatch(Files):
             lambda tx: self._queue.bury_other_boots(tx, worker_id, boot_id)
         ):
             pass
-        said = _shown_hello(hello)
+        said = shown_hello(hello)
         self._db.run(
             lambda tx: fleet.hello(
                 tx,
                 worker_id,
                 kinds=said.kinds,
-                capabilities=said.capabilities,
+                capabilities=capability_words(said.capabilities),
                 metadata=said.metadata,
                 boot_id=boot_id,
             )
@@ -262,8 +266,9 @@ class Dispatch(Files):
         self._followed_at = recent | dict.fromkeys(due, now)
 
 
-def _shown_hello(hello: Hello) -> Hello:
-    words = [sanitize.line(each, CAPABILITY_LENGTH) for each in hello.capabilities]
+def shown_hello(hello: Hello) -> Hello:
+    said = capability_words(hello.capabilities)
+    words = [sanitize.line(each, CAPABILITY_LENGTH) for each in said]
     capabilities = dict.fromkeys(word for word in words if word)
     return replace(
         hello,
@@ -278,6 +283,7 @@ def _shown_progress(report: Progress) -> Progress:
         report,
         stage=sanitize.word(report.stage),
         engine_id=sanitize.word(report.engine_id),
+        engine_model=sanitize.word(report.engine_model),
         detail=None if detail is None else _fitting(sanitize.tree(detail), DETAIL_LIMIT_BYTES),
     )
 
@@ -332,6 +338,7 @@ class WorkerCalls(Coordinator):
             kinds=said.kinds,
             heartbeat_seconds=self._dispatch.heartbeat_seconds,
             lease_seconds=self._dispatch.lease_seconds,
+            keep_completed_qualities=self._dispatch.keep_completed_qualities,
         )
 
     def heartbeat(
@@ -414,7 +421,7 @@ class Local(WorkerCalls):
         self._me = replace(
             self._me,
             kinds=tuple(hello.kinds),
-            capabilities=tuple(hello.capabilities),
+            capabilities=tuple(capability_words(hello.capabilities)),
             boot_id=hello.boot_id,
         )
         self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name))

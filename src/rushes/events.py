@@ -71,6 +71,7 @@ def assign_positions(tx: Tx) -> int:
     if before is None or after is None:
         return 0
     if after["pos"] > before["counted_pos"]:
+        _count_incidents(tx, before["counted_pos"], after["pos"])
         _count_ended(tx, before["counted_pos"], after["pos"])
     return int(after["pos"] - before["pos"])
 
@@ -95,6 +96,37 @@ def _count_ended(tx: Tx, after: int, until: int) -> None:
         until=until,
     )
     tx.all("UPDATE event_head SET counted_pos = :until WHERE id = 1", until=until)
+
+
+# A job that was lost and runs again; one that will not be tried again, though it might have worked:
+# what is put off or given back only fails when it was claimed too often.
+RECOVERED, GIVEN_UP = "stale_job_recovered", "job_max_retries_exceeded"
+_INCIDENTS = f"""
+    SELECT CASE events.state WHEN 'queued' THEN '{RECOVERED}' ELSE '{GIVEN_UP}' END, kind, count(*)
+    FROM events JOIN jobs ON jobs.id = events.job_id
+    JOIN attempts ON attempts.job_id = events.job_id AND attempts.epoch = events.epoch
+    WHERE events.pos > :after AND events.pos <= :until AND (
+      (events.state = 'queued' AND outcome IN ('lost','stalled'))
+      OR (events.state = 'failed' AND (
+        events.attempt >= jobs.max_attempts OR outcome IN ('deferred','released')
+        OR events.error_code IN ('poison','attempts_exhausted','too_many_claims'))))
+    GROUP BY 1, 2"""
+
+
+def _count_incidents(tx: Tx, after: int, until: int) -> None:
+    tx.all(
+        f"""
+        INSERT INTO incident_counts (type, kind, count) {_INCIDENTS}
+        ON CONFLICT (type, kind) DO UPDATE SET
+            count = incident_counts.count + excluded.count""",
+        after=after,
+        until=until,
+    )
+
+
+def incidents(tx: Tx) -> list[dict[str, Any]]:
+    """How often each was, by kind of job."""
+    return tx.all("SELECT type, kind, count FROM incident_counts ORDER BY type, kind")
 
 
 def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]]:

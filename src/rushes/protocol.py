@@ -49,7 +49,7 @@ class Hello:
     """What a worker can do; said each time it starts."""
 
     kinds: Annotated[Sequence[KindName], Meta(max_length=256)]
-    capabilities: Sequence[str] = ()
+    capabilities: Sequence[str] | Mapping[str, Any] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     boot_id: Annotated[
         RandomId | None,
@@ -57,15 +57,30 @@ class Hello:
     ] = None
 
 
+def capability_words(said: Sequence[str] | Mapping[str, Any]) -> list[str]:
+    """Of an object, each name that is not false or empty; where it is a text, or a list of some,
+    also `name:text`."""
+    if not isinstance(said, Mapping):
+        return list(said)
+    words = []
+    for name, value in said.items():
+        if value:
+            texts = value if isinstance(value, list | tuple) else [value]
+            words += [name, *(f"{name}:{each}" for each in texts if isinstance(each, str))]
+    return words
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """On which a worker works. `kinds`: of those it has named, the ones its key is for."""
+    """On which a worker works. `kinds`: of those it has named, the ones its key is for.
+    `keep_completed_qualities`: whether a new attempt goes on with what the last has finished."""
 
     worker_id: str
     name: str
     kinds: Sequence[str]
     heartbeat_seconds: float
     lease_seconds: float
+    keep_completed_qualities: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +177,7 @@ class Progress:
     stage: str | None = None
     checkpoint: Any = None
     engine_id: str | None = None
+    engine_model: str | None = None
     # For people: `renditions` and `audio` (see `renditions.told`), `speed` (× real time),
     # `eta_seconds`, `text`, `warnings`.
     detail: Mapping[str, Any] | None = None

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import msgspec
 import uvicorn
 
-from rushes import errors, handlers, ids, kinds, limits, logs, protocol, queue_report
+from rushes import config, errors, handlers, ids, kinds, limits, logs, protocol, queue_report
 from rushes.accounts import access, security_store, throttle
 from rushes.accounts import store as accounts
 from rushes.app import STOP_SECONDS, Rushes
@@ -84,12 +84,15 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
         # Also before there is an HTTP server to hear it: workers give back what they hold.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     log.info("at most %d files may be open", limits.raise_file_limit())
+    if told := config.about_old_names():
+        log.warning("%s", told)
     with _owned(settings), listening(settings) as (settings, sockets):
         with_server = settings.database_url.startswith("postgres")
         server = _once_up(lambda: Server(settings), settings, announce, waits=with_server)
         try:
             storage = server.rushes.storage
             _once_up(storage.check, settings, announce, waits=storage.on_network)
+            log.info("%s", server.services.engines.described())
             server.start()
             lines = list(server.greeting())
             for line in lines:
@@ -223,10 +226,7 @@ class Server:
         if self.settings.transcode_workers:
             # Aside: the first job should find them known, the start need not wait for it.
             threading.Thread(target=_look_at_tools, name="tools", daemon=True).start()
-        keep = self.settings.keep_completed_qualities
-        table = handlers.table(
-            self.settings.handlers, keep_completed_qualities=keep, engines=self.services.engines
-        )
+        table = handlers.table(self.settings.handlers, engines=self.services.engines)
         of_speech = kinds.making(kinds.TRANSCRIPT)
         others = {kind: run for kind, run in table.items() if kind not in of_speech}
         self._crew_of("transcode", others, self.settings.transcode_workers)
@@ -293,7 +293,7 @@ class Server:
             stands_aside=stands_aside,
             **claiming,
         )
-        metadata = {"host": host, "pid": os.getpid(), "place": "server"}
+        metadata = {"host": host, "pid": os.getpid(), "place": "server", **capabilities.pod()}
         if unable:
             metadata["unable"] = dict(unable)
         return Worker(
@@ -306,6 +306,7 @@ class Server:
                 boot_id=self._boot_id,
             ),
             heartbeat_seconds=self.settings.heartbeat_interval,
+            keep_completed_qualities=self.settings.keep_completed_qualities,
             scratch_root=self.settings.data_dir / "scratch",
         )
 

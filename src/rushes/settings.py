@@ -144,7 +144,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     keep_completed_qualities: Annotated[
         bool,
-        msgspec.Meta(description="Whether a new attempt goes on with what the last has finished."),
+        msgspec.Meta(
+            description="Whether a new attempt goes on with what the last has finished; of the"
+            " server, also for workers elsewhere."
+        ),
     ] = True
     cleanup_partial_on_failure: Annotated[
         bool, msgspec.Meta(description="Whether what a failed job left behind is removed.")

@@ -286,8 +286,8 @@ def test_cancel_and_retry(migrated: Shell) -> None:
     assert migrated.err == "rushes: the job is queued: only an ended job can be retried\n"
     assert migrated.run("jobs", "cancel", job_id) == 0
     assert migrated.out == f"{job_id} canceled\n"
-    again = migrated.json("jobs", "cancel", job_id)
-    assert (again["id"], again["state"]) == (job_id, "canceled")
+    assert migrated.run("jobs", "cancel", job_id) == 4
+    assert migrated.err == "rushes: the job is canceled already\n"
     assert migrated.run("jobs", "retry", job_id) == 0
     new_id = migrated.out.split()[0]
     assert migrated.out == f"{new_id} queued, a retry of {job_id}\n"

@@ -97,6 +97,14 @@ def test_options_go_along(at: Shell, server: Running, clips: Path) -> None:
     assert jobs["transcode"]["profile"] == "small"
     assert jobs["transcode"]["settings"]["crf"] == 30
     assert jobs["transcribe"] == {"language": "pt-BR", "diarize": True}
+    with server.client() as admin:
+        admin.post("/transcription-profiles", json={"name": "talks", "model": "whisper-tiny"})
+    at.text("media", "retranscribe", media["id"], "--profile", "talks", "--language", "fr")
+    [live] = [job for job in media_of(server)[0]["jobs"] if job["kind"] == "transcribe"]
+    assert live["args"] == {"model": "whisper-tiny", "language": "fr", "profile": "talks"}
+    at.text("upload", make(clips / "c.mp4"), "--transcription-profile", "talks")
+    jobs = {job["kind"]: job["args"] for job in media_of(server)[0]["jobs"]}
+    assert jobs["transcribe"] == {"model": "whisper-tiny", "profile": "talks"}
     at.text("upload", make(clips / "b.mp4"), "--no-transcribe")
     assert [job["kind"] for job in media_of(server)[0]["jobs"]] == ["transcode"]
 

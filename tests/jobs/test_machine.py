@@ -695,7 +695,7 @@ class Machine(RuleBasedStateMachine):
     def _cancel(self, job_id: str) -> None:
         job = self.model.jobs[job_id]
         answer = answer_of(lambda: self.world.cancel(job_id))
-        if job.state in (State.COMPLETED, State.FAILED):
+        if job.state in (State.COMPLETED, State.FAILED, State.CANCELED):
             assert answer is errors.WrongState
         else:
             self.model.cancel([job_id])

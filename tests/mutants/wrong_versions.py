@@ -111,6 +111,31 @@ MUTANTS: list[Mutant] = [
         "jobs.id = given.id\n",
     ),
     (
+        "cancel_of_the_canceled_is_fine",
+        QUEUE,
+        'if job.state in jobs.TERMINAL:\n            raise errors.WrongState(f"the job is {job.state} al',
+        "if job.state in jobs.TERMINAL - {State.CANCELED}:\n            raise errors.WrongState("
+        'f"the job is {job.state} al',
+    ),
+    (
+        "attempt_inherits_engine",
+        STORE,
+        "stage = NULL, engine_id = NULL,\n        engine_model = NULL, progress",
+        "stage = NULL,\n        progress",
+    ),
+    (
+        "every_failure_exceeds_retries",
+        EVENTS,
+        "events.attempt >= jobs.max_attempts OR",
+        "events.attempt >= 1 OR",
+    ),
+    (
+        "every_return_is_a_recovery",
+        EVENTS,
+        "(events.state = 'queued' AND outcome IN ('lost','stalled'))",
+        "(events.state = 'queued')",
+    ),
+    (
         "cancel_twice_tells_twice",
         STORE,
         "(state <> 'processing' OR cancel_requested_at IS NULL)",

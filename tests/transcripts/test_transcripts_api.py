@@ -14,6 +14,7 @@ import pytest
 from running import Running
 from rushes.db.database import Tx
 from rushes.transcripts import archive
+from rushes.web.api import captioned
 from speaking import said
 from web import library
 
@@ -80,7 +81,14 @@ def code(answer: httpx2.Response) -> tuple[int, str]:
 
 def test_the_document_is_canonical_and_the_files_have_names(talk: Talk) -> None:
     document = talk.ada.get(talk.path).json()
-    assert list(document) == ["text", "language", "segments", "words", "engine"]
+    assert list(document) == [
+        "transcription_id",
+        "text",
+        "language",
+        "segments",
+        "words",
+        "engine",
+    ]
     assert document["segments"][0] == {
         "id": "seg_000001",
         "start": 0.0,
@@ -122,7 +130,8 @@ def test_a_transcription_is_read_when_it_has_completed_or_as_far_as_it_is(talk: 
     job_id = library.enqueue(talk.running, talk.owner, "transcribe", media_id=talk.media_id)
     path = f"/transcriptions/{job_id}/transcript"
     assert code(talk.ada.get(path)) == (409, "wrong_state")
-    assert talk.ada.get(path, params={"partial": "true"}).json()["text"] == ""
+    so_far = talk.ada.get(path, params={"partial": "true"}).json()
+    assert (so_far["text"], so_far["transcription_id"]) == ("", job_id)
     dispatch = talk.running.rushes.dispatch
     held = dispatch.claim(library.worker(talk.running, "transcribe"), 100)
     [claim] = [each.claim for each in held if each.job_id == job_id]
@@ -261,6 +270,78 @@ def test_captions_are_brought_along_as_body_or_form(talk: Talk, sent: dict[str, 
     assert document["engine"] is None
 
 
+OLD = {
+    "text": "Hello there. Again.",
+    "segments": [
+        {"start": 0.5, "end": 2.0, "text": "Hello there."},
+        {"start": 2.0, "end": 3.0, "text": "Again."},
+    ],
+}
+PLAIN = "Hello there.\r\n\r\nAgain, für alle."
+
+
+@pytest.mark.parametrize("as_form", [False, True])
+def test_a_transcript_of_another_system_is_brought_along(talk: Talk, as_form: bool) -> None:
+    def bring(name: str, type: str, content: str) -> Any:
+        sent: dict[str, Any] = {"content": content.encode(), "headers": {"Content-Type": type}}
+        if as_form:
+            sent = {"files": {"file": (name, content.encode(), "application/octet-stream")}}
+        answer = talk.ada.post(f"{talk.path}/import?replace=true", **sent)
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["origin"] == "imported"
+        return talk.ada.get(talk.path).json()
+
+    words = [{"word": "Hi", "start": 1, "end": 2}, {"word": "you", "start": 2, "end": 3}]
+    document = bring("talk.json", "application/json", json.dumps(OLD))
+    assert [each["id"] for each in document["segments"]] == ["seg_000001", "seg_000002"]
+    assert (document["words"], document["engine"]) == ([], None)
+    document = bring("TALK.JSON", "application/json", json.dumps({"words": words}))
+    assert [(each["start"], each["end"], each["text"]) for each in document["segments"]] == [
+        (1, 3, "Hi you")
+    ]
+    document = bring("talk.txt", "text/plain", PLAIN)
+    assert document["text"] == "Hello there.\n\nAgain, für alle."
+    assert (document["segments"], document["words"]) == ([], [])
+    document = bring("talk.txt", "text/plain", SRT)
+    assert [each["text"] for each in document["segments"]] == ["Brought along"]
+
+
+def test_transcripts_of_older_days_are_read(talk: Talk) -> None:
+    def older(document: str) -> Any:
+        """As a row that another version, or another system, has left."""
+        talk.running.rushes.db.run(
+            lambda tx: tx.all(
+                "UPDATE transcripts SET document = :document WHERE media_id = :media_id",
+                document=document,
+                media_id=talk.media_id,
+            )
+        )
+        answer = talk.ada.get(talk.path)
+        assert answer.headers["content-type"] == "application/json"
+        assert talk.ada.get(f"{talk.path}/info").status_code == 200
+        return answer.json()
+
+    def captions() -> str:
+        # What is remembered of captions is of the text that was there.
+        captioned._written._texts.clear()
+        return talk.ada.get(f"/media/{talk.media_id}/captions.vtt").text
+
+    for plain in (PLAIN, json.dumps(PLAIN)):
+        document = older(plain)
+        assert document["text"] == "Hello there.\n\nAgain, für alle."
+        assert (document["segments"], document["words"], document["language"]) == ([], [], None)
+        assert "transcription_id" in document
+        # There are no times, so there is nothing to show at any.
+        assert captions() == "WEBVTT\n"
+        assert talk.ada.get(talk.path, params={"format": "srt"}).text == ""
+        assert talk.text() == "Hello there.\n\nAgain, für alle.\n"
+    document = older(json.dumps(OLD))
+    assert (len(document["segments"]), document["words"]) == (2, [])
+    assert "00:00:00.500 --> 00:00:02.000\nHello there." in captions()
+    assert older("12")["text"] == "12"
+    assert older("")["text"] == ""
+
+
 def test_captions_of_an_old_machine_keep_their_letters(talk: Talk) -> None:
     content = SRT.replace("along", "für später").encode("cp1252")
     headers = {"Content-Type": "application/x-subrip"}
@@ -273,7 +354,11 @@ def test_captions_of_an_old_machine_keep_their_letters(talk: Talk) -> None:
     [
         (b"neither of the two", "text/vtt", 422),
         (b"", "text/vtt", 422),
-        (b"{}", "application/json", 415),
+        (b"{}", "application/json", 422),
+        (b"{", "application/json", 422),
+        (b"[" * 5000, "application/json", 422),
+        (b" \r\n", "text/plain", 422),
+        (b"%PDF", "application/pdf", 415),
         (b"x" * (10 * 2**20 + 1), "text/vtt", 413),
     ],
 )
@@ -364,7 +449,7 @@ def test_models_are_listed_with_what_they_can_do(talk: Talk) -> None:
     items = talk.ada.get("/models/transcription").json()["items"]
     names = [each["id"] for each in items]
     assert "whisper-base" in names
-    assert [each["id"] for each in items if each["default"]] == ["whisper-base"]
+    default = [each["id"] for each in items if each["default"]]
+    assert default == ["whisper-base", "diarization-default"]
     for each in items:
         assert {"name", "installed", "capabilities", "languages", "size_bytes"} <= set(each)
-    assert "diarization-default" not in json.dumps(names)

@@ -236,6 +236,7 @@ class Resources:
             "POST /media/{media_id}/transcript/restore": {"id": self._away, "revision": 1},
             "PUT /media/{media_id}/transcript/speakers": {"names": {"SPEAKER_00": "Grace"}},
             "PUT /profiles/{name}": {"crf": 20},
+            "PUT /transcription-profiles/{name}": {"language": "de"},
             "POST /media/actions": {"action": "restore", "filter": {"ids": []}},
             "POST /jobs": {"kind": "demo"},
             "POST /media/{media_id}/jobs": {"kind": "demo"},
@@ -263,7 +264,7 @@ class Resources:
             return {"json": {"overlay_media_id": self.media(owner)}}
         if key in ASKED:
             return ASKED[key]
-        if key == "POST /profiles":
+        if key in ("POST /profiles", "POST /transcription-profiles"):
             return {"json": {"name": self._name()}}
         if key == "POST /users":
             return {"json": {"name": self._name()}}
@@ -347,7 +348,10 @@ class Resources:
     def _named(self, route: Route, owner: str) -> str:
         if "/assets/" in route.path:
             return next(each.name for each in (pages.BUILT / "assets").iterdir())
-        return self._model() if "/models/" in route.path else self._profile()
+        if "/models/" in route.path:
+            return self._model()
+        path = "/profiles" if "/profiles/" in route.path else "/transcription-profiles"
+        return str(self._admin("POST", path, json={"name": self._name()})["name"])
 
     def _model(self) -> str:
         """One that is there, so that nobody fetches it."""
@@ -356,9 +360,6 @@ class Resources:
         place.mkdir(parents=True, exist_ok=True)
         (place / "model.json").write_text("{}")
         return place.name
-
-    def _profile(self) -> str:
-        return str(self._admin("POST", "/profiles", json={"name": self._name()})["name"])
 
     def _key(self, route: Route, owner: str) -> str:
         worker_id = self._callers.ids["idle worker"]

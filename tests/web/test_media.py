@@ -242,6 +242,30 @@ def test_deleting_hides_cancels_and_unpublishes_at_once(either_server: Running) 
         assert states <= {"completed", "canceled"}
 
 
+def test_a_media_is_found_by_its_slug_by_whom_it_belongs_to(either_server: Running) -> None:
+    with either_server.user() as ada, either_server.user("bob") as bob:
+        media_id = library.add(either_server, library.user_id(ada), title="Über allen Gipfeln")
+        library.publish(either_server, media_id, {"master.m3u8": MASTER, "thumbnail.jpg": b"jpg"})
+        library.transcribe(either_server, media_id, "Warte nur.")
+        slug = ada.get(f"/media/{media_id}").json()["slug"]
+        assert slug.startswith("uber-allen-gipfeln-")
+        # A new title leaves the address as it is.
+        renamed = ada.patch(f"/media/{slug}", json={"title": "Ruh"}).json()
+        assert (renamed["id"], renamed["title"], renamed["slug"]) == (media_id, "Ruh", slug)
+        paths = ("", "/stream/master.m3u8", "/thumbnail.jpg", "/transcript", "/outputs")
+        for path in paths:
+            assert ada.get(f"/media/{slug}{path}").content == (
+                ada.get(f"/media/{media_id}{path}").content
+            ), path
+            assert bob.get(f"/media/{slug}{path}").status_code == 404, path
+        started = ada.post(f"/media/{slug}/retranscribe")
+        assert (started.status_code, started.json()["media_id"]) == (202, media_id)
+        for wrong in (slug.upper(), slug[:-1], "%25", f"{slug}%00", media_id[4:]):
+            assert ada.get(f"/media/{wrong}").status_code == 404, wrong
+        assert ada.delete(f"/media/{slug}").status_code == 204
+        assert ada.get(f"/media/{slug}").status_code == 404
+
+
 def test_the_same_bytes_are_offered_not_merged(server: Running) -> None:
     with server.user() as ada, server.user("bob") as bob:
         first = library.add(server, library.user_id(ada))

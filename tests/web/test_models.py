@@ -70,6 +70,17 @@ def test_a_model_is_fetched_in_the_background_and_removed(running: Running, hub:
         assert admin.delete(PATH).status_code == 404
 
 
+def test_models_say_whether_they_hear_words_or_tell_speakers_apart(server: Running) -> None:
+    with server.client() as admin:
+        known = {each["id"]: each for each in admin.get("/models/transcription").json()["items"]}
+        speakers = known.pop("diarization-default")
+        assert speakers["capabilities"] == ["diarization", "speakers"]
+        assert (speakers["default"], speakers["provider"]) == (True, "local")
+        assert "whisper-base" in known
+        for each in known.values():
+            assert each["capabilities"][:2] == ["transcription", "word_timestamps"], each
+
+
 def test_what_cannot_be_fetched_says_why_and_can_be_tried_again(running: Running, hub: Hub) -> None:
     hub.content.clear()
     with running.client() as admin:
@@ -79,7 +90,7 @@ def test_what_cannot_be_fetched_says_why_and_can_be_tried_again(running: Running
         hub.content.update(CONTENT)
         admin.post(f"{PATH}/pull")
         until(lambda: model(admin)["installed"])
-        for name in ("whisper-huge", "diarization-default", "..%2F..", "%00"):
+        for name in ("whisper-huge", "..%2F..", "%00"):
             for answer in (
                 admin.post(f"/models/transcription/{name}/pull"),
                 admin.delete(f"/models/transcription/{name}"),

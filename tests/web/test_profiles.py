@@ -135,3 +135,80 @@ def test_an_upload_that_has_begun_survives_its_profile(either_server: Running) -
         assert sent.status_code == 204, sent.text
         media_id = sent.headers["rushes-media-id"]
         assert transcode_of(ada, media_id)["args"]["profile"] == "default"
+
+
+# Of transcriptions
+
+TALKS = {"model": "whisper-tiny", "language": "de", "diarize": True, "prompt": "Ein Gespräch."}
+NOTHING = {"speakers", "min_speakers", "max_speakers", "task", "vocabulary"}
+
+
+def transcription_of(client: Any, media_id: str) -> Any:
+    jobs = client.get(f"/media/{media_id}").json()["jobs"]
+    return next(job for job in jobs if job["kind"] == "transcribe")["args"]
+
+
+def test_transcription_profiles_are_made_changed_and_removed(either_server: Running) -> None:
+    path = "/transcription-profiles"
+    with either_server.client() as admin, either_server.user() as ada:
+        assert ada.get(path).json()["items"] == []
+        made = admin.post(path, json={"name": "talks", **TALKS})
+        assert made.status_code == 201, made.text
+        assert TALKS.items() <= made.json().items()
+        assert {made.json()[name] for name in NOTHING} == {None}
+        assert admin.post(path, json={"name": "talks"}).status_code == 409
+        assert admin.post(path, json={"name": "Bad name"}).status_code == 422
+        assert admin.put(f"{path}/Bad%20name", json={}).status_code == 422
+        assert admin.put(f"{path}/talks", json={"task": "sing"}).status_code == 422
+        assert ada.put(f"{path}/talks", json={}).status_code == 403
+        assert ada.get(f"{path}/talks").json() == made.json()
+        changed = admin.put(f"{path}/talks", json={"language": "fr"}).json()
+        assert (changed["language"], changed["model"]) == ("fr", None)
+        assert [each["name"] for each in ada.get(path).json()["items"]] == ["talks"]
+        # They are names of their own.
+        assert admin.get("/profiles/talks").status_code == 404
+        assert admin.delete(f"{path}/talks").status_code == 204
+        assert admin.delete(f"{path}/talks").status_code == 404
+
+
+def test_a_transcription_takes_the_options_of_its_profile_along(either_server: Running) -> None:
+    with either_server.client() as admin, either_server.user() as ada:
+        admin.post("/transcription-profiles", json={"name": "talks", **TALKS})
+        asked = {"transcription_profile": "talks"}
+        media = ada.post("/media", files=FORM, data=asked).json()
+        assert transcription_of(ada, media["id"]) == {**TALKS, "profile": "talks"}
+        # Who says something else means it.
+        said = ada.post("/media", files=FORM, data={**asked, "language": "en"}).json()
+        assert transcription_of(ada, said["id"])["language"] == "en"
+        submitted = ada.post("/transcriptions/submit", files=FORM, data=asked).json()
+        assert submitted["args"] == {**TALKS, "profile": "talks"}
+        headers = {**TUS, **metadata(filename="a.mp4", **asked), "Upload-Length": "300"}
+        assert ada.post("/uploads", headers=headers).status_code == 201
+
+        media_id = library.add(either_server, library.user_id(ada))
+        body = {"profile": "talks", "diarize": False}
+        one = ada.post("/transcriptions", json={"media_id": media_id, **body}).json()
+        assert one["args"] == {**TALKS, "diarize": False, "profile": "talks"}
+        again = ada.post(f"/media/{media_id}/retranscribe", json={"profile": "talks"}).json()
+        assert again["args"] == {**TALKS, "profile": "talks"}
+        # What waits keeps what it has, and a profile that is gone is needed by nobody.
+        admin.delete("/transcription-profiles/talks")
+        assert ada.get(f"/jobs/{again['id']}").json()["args"] == again["args"]
+        last = ada.post(f"/media/{media_id}/retranscribe").json()
+        assert last["args"] == again["args"]
+
+
+def test_an_unknown_transcription_profile_is_refused(either_server: Running) -> None:
+    with either_server.client() as admin, either_server.user() as ada:
+        admin.post("/transcription-profiles", json={"name": "talks"})
+        media_id = library.add(either_server, library.user_id(ada))
+        asked = {"transcription_profile": "songs"}
+        headers = {**TUS, **metadata(filename="a.mp4", **asked), "Upload-Length": "300"}
+        for answer, field in (
+            (ada.post("/media", files=FORM, data=asked), "transcription_profile"),
+            (ada.post("/uploads", headers=headers), "transcription_profile"),
+            (ada.post(f"/media/{media_id}/retranscribe", json={"profile": "songs"}), "profile"),
+        ):
+            assert answer.status_code == 422, answer.text
+            assert answer.json()["errors"][0]["field"] == field
+            assert "known are talks" in answer.json()["detail"]

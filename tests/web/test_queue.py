@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from running import Running, events_of
-from rushes.protocol import Completion
+from rushes.protocol import Claim, Completion, Progress
 from web import library
 
 
@@ -25,7 +25,9 @@ def test_a_job_is_looked_at_explained_canceled_and_retried(either_server: Runnin
         assert why["position"] == 1
         assert "worker" in why["reasons"][0]["sentence"]
         assert ada.post(f"/jobs/{job_id}/cancel").json()["state"] == "canceled"
-        assert ada.post(f"/jobs/{job_id}/cancel").json()["state"] == "canceled"
+        twice = ada.post(f"/jobs/{job_id}/cancel")
+        assert (twice.status_code, twice.json()["code"]) == (409, "wrong_state")
+        assert twice.json()["detail"] == "the job is canceled already"
         again = ada.post(f"/jobs/{job_id}/retry")
         assert again.status_code == 202
         assert again.json()["retry_of"] == job_id
@@ -37,6 +39,69 @@ def test_a_job_is_looked_at_explained_canceled_and_retried(either_server: Runnin
         assert (execution["outcome"], execution["worker_name"]) == ("succeeded", "test")
         assert "claim_id" not in execution
         assert ada.post(f"/jobs/{held.job_id}/cancel").status_code == 409
+
+
+def test_an_execution_tells_what_it_used_and_how_it_ended(either_server: Running) -> None:
+    dispatch = either_server.rushes.dispatch
+    with either_server.user() as ada:
+        media_id = library.add(either_server, library.user_id(ada))
+
+        def executions(job_id: str) -> Any:
+            items = ada.get(f"/transcriptions/{job_id}/executions").json()["items"]
+            assert items == ada.get(f"/jobs/{job_id}/executions").json()["items"]
+            assert {each["transcription_id"] for each in items} == {job_id}
+            return items
+
+        def begin(held: Claim, model: str) -> None:
+            report = Progress(
+                claim=held, progress=0.1, stage="preparing", engine_id="local", engine_model=model
+            )
+            dispatch.progress([report])
+
+        held = library.claim(either_server, "transcribe")
+        begin(held, "whisper-tiny")
+        shown = ada.get(f"/transcriptions/{held.job_id}").json()
+        assert (shown["stage"], shown["progress_stage"]) == ("preparing", "preparing")
+        [one] = executions(held.job_id)
+        assert (one["status"], one["provider"], one["model"]) == (
+            "processing",
+            "local",
+            "whisper-tiny",
+        )
+        assert (one["processing_duration_ms"], one["completed_at"], one["failed_at"]) == (
+            None,
+            None,
+            None,
+        )
+        dispatch.release(held)
+        held = library.claim(either_server, "transcribe")
+        released, running = executions(held.job_id)
+        assert (released["status"], released["model"]) == ("released", "whisper-tiny")
+        # What the one before used is not what this one uses.
+        assert (running["provider"], running["model"]) == (None, None)
+        begin(held, "whisper-base")
+        dispatch.fail(held, "permanent", "engine_failed", "it broke down")
+        failed = executions(held.job_id)[1]
+        assert (failed["status"], failed["model"], failed["error"]) == (
+            "failed",
+            "whisper-base",
+            "it broke down",
+        )
+        assert failed["failed_at"] == failed["ended_at"]
+        assert failed["completed_at"] is None
+        assert failed["processing_duration_ms"] >= 0
+        ada.post("/transcriptions", json={"media_id": media_id})
+        held = library.claim(either_server, "transcribe")
+        begin(held, "whisper-base")
+        library.finish(either_server, held)
+        [done] = executions(held.job_id)
+        assert (done["status"], done["provider"], done["model"]) == (
+            "completed",
+            "local",
+            "whisper-base",
+        )
+        assert done["completed_at"] == done["ended_at"]
+        assert done["failed_at"] is None
 
 
 def test_many_jobs_are_changed_by_a_filter_after_a_look(either_server: Running) -> None:

@@ -178,7 +178,7 @@ def kept_call(callers: Callers, route: Route) -> Call:
 
 def names_something(route: Route) -> bool:
     """Of a user's own; profiles and models are everybody's."""
-    if "/profiles/" in route.path or "/v1/models/" in route.path:
+    if "profiles/" in route.path or "/v1/models/" in route.path:
         return False
     return "{" in route.path or route.key == "POST /transcriptions"
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from running import Process, Running, clean_environment
+from rushes import config, queue_report, settings
+from web import library
 
 
 def test_probes_answer_without_signing_in(either_server: Running) -> None:
@@ -17,6 +22,50 @@ def test_probes_answer_without_signing_in(either_server: Running) -> None:
         assert nobody.get("/health").json()["pending_jobs"] == 0
         assert "rushes_workers" in nobody.get("/metrics").text
         assert nobody.get("/api/health").status_code == 401
+
+
+def test_recovered_and_given_up_jobs_are_counted(either_server: Running) -> None:
+    rushes = either_server.rushes
+
+    def lose(job_id: str) -> None:
+        """As if its worker had been gone for long."""
+        held = library.claim(either_server, "demo")
+        assert held.job_id == job_id
+        rushes.db.run(lambda tx: rushes.queue.fail_lost_of(tx, ""))
+
+    def settled() -> tuple[int, ...]:
+        rushes.chores.number_events()
+        # Nobody waits until the figures of before are old enough.
+        either_server.services.totals = queue_report.Totals()
+        answer = nobody.get("/health").json()
+        names = ("stale_jobs_recovered", "retries_exceeded", "failed_jobs")
+        return tuple(answer[name] for name in names)
+
+    with either_server.client(None, base_url=either_server.url) as nobody:
+        assert settled() == (0, 0, 0)
+        job_id = library.enqueue(either_server, "ada", max_attempts=2)
+        rushes.dispatch.release(library.claim(either_server, "demo"))
+        assert settled() == (0, 0, 0)
+        lose(job_id)
+        assert settled() == (1, 0, 0)
+        lose(job_id)
+        assert settled() == (1, 1, 1)
+        # It could not have worked: nobody would have tried it again.
+        library.enqueue(either_server, "ada", max_attempts=2)
+        held = library.claim(either_server, "demo")
+        rushes.dispatch.fail(held, "permanent", "damaged", "the file is damaged")
+        assert settled() == (1, 1, 2)
+        metrics = nobody.get("/metrics").text
+        assert 'rushes_stale_jobs_recovered_total{kind="demo"} 1.0' in metrics
+        assert 'rushes_job_retries_exceeded_total{kind="demo"} 1.0' in metrics
+        assert 'rushes_jobs_finished_total{kind="demo",outcome="failed"} 2.0' in metrics
+
+
+def test_the_storage_tells_how_large_it_is(server: Running) -> None:
+    with server.client(base_url=server.url) as admin:
+        storage = admin.get("/api/health").json()["storage"]
+        assert 0 < storage["free_bytes"] < storage["total_bytes"]
+        assert storage["total_bytes"] == shutil.disk_usage(server.settings.data_dir).total
 
 
 def test_the_api_is_the_same_under_its_short_name(server: Running) -> None:
@@ -55,6 +104,39 @@ def test_a_second_server_on_the_same_data_is_refused_with_a_sentence(
     assert second.returncode == 4
     assert "another server is using this data directory" in second.stderr
     assert "Traceback" not in second.stderr
+
+
+def test_it_logs_its_engine_and_the_old_names_it_does_not_read(
+    process: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {
+        "VLOG_MAX_RETRY_ATTEMPTS": "5",
+        "VLOG_WORKER_ADMIN_SECRET": "an-old-secret-of-theirs",
+        "VLOG_THEME": "dark",
+        "SPEECH_ENGINE_PROVIDER": "cpu",
+        "TRANSCRIPTION_WORKERS": "3",
+        "TRANSCRIPTION_OF_SOMEBODY_ELSE": "1",
+    }
+    for name, value in old.items():
+        monkeypatch.setenv(name, value)
+    server = process(engine_threads=3, engine_device="cpu", transcription_workers=0)
+    log = server.log.read_text()
+    [warning] = [line for line in log.splitlines() if "VLOG_MAX_RETRY_ATTEMPTS" in line]
+    assert "VLOG_MAX_RETRY_ATTEMPTS (set RUSHES_MAX_ATTEMPTS)" in warning
+    assert "SPEECH_ENGINE_PROVIDER (set RUSHES_ENGINE_DEVICE)" in warning
+    assert "TRANSCRIPTION_WORKERS (set RUSHES_TRANSCRIPTION_WORKERS)" in warning
+    assert "VLOG_THEME (no such)" in warning
+    assert "SOMEBODY_ELSE" not in log
+    assert "an-old-secret-of-theirs" not in log
+    [engine] = [line for line in log.splitlines() if "speech engine local" in line]
+    for fact in ("device cpu (cpu)", "threads 3", "max loaded 2", "auto download off"):
+        assert fact in engine, fact
+    assert "models in " in engine
+
+
+def test_every_old_name_has_a_setting_that_means_the_same() -> None:
+    assert set(config.OLD_NAMES.values()) <= set(settings.FIELDS)
+    assert config.about_old_names({"RUSHES_TRANSCRIPTION_WORKERS": "1", "PATH": "/bin"}) is None
 
 
 def test_it_prints_its_address_and_a_link_that_signs_in_once(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +27,13 @@ from rushes.protocol import (
     Progress,
     Rendition,
 )
+from rushes.worker import capabilities as offers
 from rushes.worker import remote
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
 from rushes.worker.remote import Remote
+from shell import until
+from web import library as web_library
 from worker.harness import SOURCE, Harness, digest
 
 
@@ -380,6 +384,71 @@ def test_the_admin_secret_registers_workers(server: Running) -> None:
         stored = tx.all("SELECT * FROM worker_keys")
     assert good.json()["key"] not in str(stored)
     assert [row["prefix"] for row in stored] == [good.json()["prefix"]]
+
+
+def test_a_worker_is_registered_with_what_it_can_do(server: Running) -> None:
+    told = {"gpu": True, "codecs": ["h264", "hevc"], "accelerator": "nvenc", "fpga": False}
+    words = ["accelerator", "accelerator:nvenc", "codecs", "codecs:h264", "codecs:hevc", "gpu"]
+    with server.client() as admin:
+        body = {"worker_name": "gpu-1", "capabilities": told, "metadata": {"pod": "gpu-1-abc"}}
+        made = admin.post("/worker/register", json=body).json()
+        assert (made["name"], made["api_key"]) == ("gpu-1", made["key"])
+
+        def shown() -> Any:
+            found = admin.get(f"/workers/{made['worker_id']}").json()
+            return found["capabilities"], found["metadata"]
+
+        assert shown() == (words, {"pod": "gpu-1-abc"})
+        with closing(Remote(server.url, made["api_key"])) as worker:
+            worker.hello(Hello(kinds=["demo"]))
+            assert shown() == (words, {"pod": "gpu-1-abc"})
+            worker.hello(Hello(kinds=["demo"], capabilities={"cpu": True}, metadata={"host": "a"}))
+            assert shown() == (["cpu"], {"host": "a"})
+        told = {"capabilities": {"gpu": "/srv/secret/gpu"}, "metadata": {"home": "/srv/secret"}}
+        made = admin.post("/worker/register", json={"name": "cpu", **told}).json()
+        assert "secret" not in str(shown())
+        for field in ("capabilities", "metadata"):
+            large = {**body, field: {"much": "x" * 11_000}}
+            refused = admin.post("/worker/register", json=large)
+            assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, field)
+        assert admin.post("/worker/register", json={}).status_code == 422
+        assert admin.post("/worker/register", json={**body, "name": "both"}).status_code == 422
+
+
+def test_what_the_server_keeps_of_attempts_holds_for_all_workers(
+    serve: Callable[..., Running],
+) -> None:
+    seen: list[tuple[str, bool]] = []
+    handler = Handler(lambda job: seen.append((job.kind, job.keep_completed_qualities)))
+    for keep in (False, True):
+        seen.clear()
+        running = serve(handlers_table={"inside": handler}, keep_completed_qualities=keep)
+        outside = Hello(kinds=["outside"])
+        with closing(Remote(running.url, running.worker_key())) as remote_worker:
+            worker = Worker(remote_worker, {"outside": handler}, hello=outside)
+            for kind in ("inside", "outside"):
+                web_library.enqueue(running, "ada", kind)
+            assert worker.step(5) == 1
+        until(lambda: len(seen) == 2)
+        assert sorted(seen) == [("inside", keep), ("outside", keep)]
+
+
+def test_workers_tell_which_pod_they_run_in(
+    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POD_NAME", "rushes-0")
+    monkeypatch.setenv("POD_NAMESPACE", "media")
+    monkeypatch.setenv("NODE_NAME", "node-7")
+    pod = {"pod_name": "rushes-0", "pod_namespace": "media", "node_name": "node-7"}
+    running = serve()
+    with running.client() as admin:
+        [first, *_] = admin.get("/workers").json()["items"]
+    assert pod.items() <= first["metadata"].items()
+    assert pod.items() <= offers.described().items()
+    monkeypatch.delenv("POD_NAME")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("HOSTNAME", "rushes-1")
+    assert offers.described()["pod_name"] == "rushes-1"
 
 
 # Lost answers and new processes

@@ -322,7 +322,8 @@ def test_what_a_worker_says_is_shown_to_nobody_as_it_is(
     answer = worker.request(
         method, path.replace("{job_id}", held["job_id"]), json=body, headers=headers
     )
-    if SECRET in str(body) and path != "/worker/join":
+    # Joining takes a code, and registering an admin.
+    if SECRET in str(body) and path not in ("/worker/join", "/worker/register"):
         assert answer.is_success, answer.text
     assert_clean(server, answer.text, speech=path == "/worker/passages")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -307,9 +307,16 @@ class KeyHolder:
         return [kind for kind in self.worker.kinds if self.grant.covers(kind)]
 
 
-def register_worker(tx: Tx, name: str, grant: Grant) -> tuple[str, NewKey]:
+def register_worker(
+    tx: Tx,
+    name: str,
+    grant: Grant,
+    *,
+    capabilities: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> tuple[str, NewKey]:
     worker_id = ids.new("wrk")
-    fleet.register(tx, worker_id, name)
+    fleet.register(tx, worker_id, name, capabilities=capabilities, metadata=metadata)
     security_log.record(tx, Action.WORKER_REGISTERED, name, worker_id=worker_id, kinds=grant.kinds)
     return worker_id, _new_worker_key(tx, worker_id, grant)
 

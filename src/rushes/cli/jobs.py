@@ -32,7 +32,7 @@ Follow = Annotated[
 ]
 DryRun = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Only say how many it would be.")]
 # Said by another name, or of use to programs alone.
-NOT_FOR_PEOPLE = {"status", "claims", "claimed_by", "renditions"}
+NOT_FOR_PEOPLE = {"status", "progress_stage", "claims", "claimed_by", "renditions"}
 EXECUTION_COLUMNS = (
     "number",
     "outcome",

@@ -246,6 +246,7 @@ def retranscribe(
     speakers: Annotated[int | None, cyclopts.Parameter(help="How many there are.")] = None,
     diarize: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell speakers apart.")] = False,
     translate: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Into English.")] = False,
+    profile: Annotated[str | None, cyclopts.Parameter(help="A transcription profile.")] = None,
     json: output.Json = False,
 ) -> None:
     """Listen to it again; one that is running is canceled."""
@@ -255,6 +256,7 @@ def retranscribe(
         "speakers": speakers,
         "diarize": diarize or None,
         "task": "translate" if translate else None,
+        "profile": profile,
     }
     _order(id, "retranscribe", body, json)
 

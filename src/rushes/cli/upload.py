@@ -27,6 +27,9 @@ Title = Annotated[str | None, cyclopts.Parameter(help="Instead of the file's nam
 Profile = Annotated[str | None, cyclopts.Parameter(help="The profile to transcode with.")]
 NoTranscribe = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Make no transcript.")]
 Language = Annotated[str | None, cyclopts.Parameter(help="What is spoken, such as en or pt-BR.")]
+SpeechProfile = Annotated[
+    str | None, cyclopts.Parameter(help="The transcription profile to transcribe with.")
+]
 Diarize = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell the speakers apart.")]
 
 SENT, SKIPPED, FAILED_STATUS = "sent", "skipped", "failed"
@@ -58,6 +61,7 @@ def run(
     no_transcribe: NoTranscribe = False,
     language: Language = None,
     diarize: Diarize = False,
+    transcription_profile: SpeechProfile = None,
     json: output.Json = False,
 ) -> int:
     """Send files to a server. Stopped half way, the same command goes on where it was."""
@@ -70,6 +74,7 @@ def run(
         "transcribe": "false" if no_transcribe else "",
         "language": language or "",
         "diarize": "true" if diarize else "",
+        "transcription_profile": transcription_profile or "",
     }
     results: list[UploadResult] = []
     try:

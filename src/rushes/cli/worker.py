@@ -65,9 +65,8 @@ def run(
 
     programs.use(ffmpeg=settings.ffmpeg, ffprobe=settings.ffprobe)
     modules = settings.handlers if handlers is None else handlers
-    keep = settings.keep_completed_qualities
     engines = Registry(options(settings))
-    known = registered.table(modules, keep_completed_qualities=keep, engines=engines)
+    known = registered.table(modules, engines=engines)
     table = _chosen(known, kinds)
     reason = engines.why_not() if SPEECH in table else None
     if reason and kinds:
@@ -174,6 +173,8 @@ def _work(
     from rushes.worker.remote import Remote
 
     logs.configure(settings.log_format)
+    if told := config.about_old_names():
+        _log().warning("%s", told)
     if no_speech:
         _log().warning("nothing is transcribed here: %s", no_speech)
         table = {kind: handler for kind, handler in table.items() if kind != SPEECH}

@@ -183,7 +183,7 @@ CHANGED_COLUMNS = """jobs.id, jobs.kind, jobs.media_id, jobs.user_id, jobs.state
     jobs.args, jobs.queued_at, jobs.progress, jobs.stage, jobs.attempt, jobs.max_attempts,
     jobs.claim_id, jobs.claim_epoch, jobs.claimed_by, jobs.claimed_at, jobs.cancel_requested_at,
     jobs.checkpoint, jobs.processed_by_worker_id, jobs.processed_by_worker_name, jobs.error_code,
-    jobs.detail, jobs.parent_id, jobs.division"""
+    jobs.detail, jobs.parent_id, jobs.division, jobs.engine_id, jobs.engine_model"""
 CHANGED_BY_ID = """WITH changed AS (
     SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:changed))
 ) """

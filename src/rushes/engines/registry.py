@@ -106,6 +106,21 @@ class Registry:
             return error.message
         return None
 
+    def described(self) -> str:
+        """Its facts, for the log of whoever runs it. Nothing is loaded, fetched or called."""
+        given = self._options
+        facts = {
+            "device": given.device,
+            "threads": given.threads or "as many as cores",
+            "max loaded": given.max_loaded,
+            "auto download": "on" if given.auto_download else "off",
+            "models in": given.cache_dir,
+        }
+        if given.engine == "local":
+            facts["device"] = f"{self.get().capabilities().device} ({given.device})"
+        told = ", ".join(f"{name} {value}" for name, value in facts.items())
+        return f"speech engine {given.engine}: {told}"
+
     def ids(self) -> list[str]:
         return sorted({*BUILT_IN, *(each.name for each in _entry_points())})
 

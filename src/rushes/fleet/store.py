@@ -13,15 +13,24 @@ HOLDS = """(SELECT count(*) FROM jobs
     WHERE state = 'processing' AND claimed_by = workers.id) AS holds"""
 
 
-def register(tx: Tx, id: str, name: str) -> None:
-    """A worker that exists but has never been seen."""
+def register(
+    tx: Tx,
+    id: str,
+    name: str,
+    *,
+    capabilities: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """A worker that exists but has never been seen, and what is told of it beforehand."""
     tx.all(
         """
         INSERT INTO workers (id, name, kinds, capabilities, metadata, registered_at)
-        VALUES (:id, :name, '[]', '[]', '{{}}', {now})
+        VALUES (:id, :name, '[]', :capabilities, :metadata, {now})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name""",
         id=id,
         name=name,
+        capabilities=encode_limited("capabilities", sorted(set(capabilities))),
+        metadata=encode_limited("metadata", metadata or {}),
     )
 
 
@@ -34,10 +43,13 @@ def hello(
     metadata: Mapping[str, Any],
     boot_id: str | None = None,
 ) -> None:
-    """What the worker says it can do, each time it starts."""
+    """What the worker says it can do, each time it starts. What it says nothing of stays as it was
+    told when it was registered."""
     row = tx.one(
         """
-        UPDATE workers SET kinds = :kinds, capabilities = :capabilities, metadata = :metadata,
+        UPDATE workers SET kinds = :kinds,
+            capabilities = coalesce(nullif(CAST(:capabilities AS text), '[]'), capabilities),
+            metadata = coalesce(nullif(CAST(:metadata AS text), '{{}}'), metadata),
             last_seen_at = {now}, boot_id = CAST(:boot_id AS text),
             boot_at = CASE WHEN boot_id = CAST(:boot_id AS text) THEN boot_at ELSE {now} END
         WHERE id = :id RETURNING id""",

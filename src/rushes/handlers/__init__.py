@@ -24,11 +24,11 @@ ENTRY_POINTS = "rushes.handlers"
 STALL_SECONDS = 900.0
 
 
-def _transcode(job: JobContext, *, keep: bool = True) -> Any:
+def _transcode(job: JobContext) -> Any:
     # Here: whoever only lists kinds need not wait for it.
     from rushes.handlers.transcode import steps as transcode
 
-    return transcode.transcode(job, keep=keep)
+    return transcode.transcode(job, keep=job.keep_completed_qualities)
 
 
 def _span(job: JobContext) -> Any:
@@ -67,23 +67,12 @@ def check(table: Mapping[str, Handler]) -> None:
 
 check(BUILT_IN)
 
-# Those that make a version, when they are not to go on with what was finished before.
-ANEW = Handler(partial(_transcode, keep=False), STALL_SECONDS)
-ANEW_KINDS = {kind for kind, handler in BUILT_IN.items() if handler is _VERSION}
 
-
-def table(
-    modules: str = "",
-    *,
-    keep_completed_qualities: bool = True,
-    engines: Registry | None = None,
-) -> dict[str, Handler]:
+def table(modules: str = "", *, engines: Registry | None = None) -> dict[str, Handler]:
     """Everything this process can run. A kind that is claimed twice stops the start."""
     found = dict(BUILT_IN)
     for kind in [kind for kind, handler in found.items() if handler is _SPEECH]:
         found[kind] = Handler(partial(_transcribe, engines=engines), STALL_SECONDS)
-    if not keep_completed_qualities:
-        found |= dict.fromkeys(BUILT_IN.keys() & ANEW_KINDS, ANEW)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         _add(found, entry.load(), entry.value)
     for name in filter(None, (each.strip() for each in modules.split(","))):

@@ -121,6 +121,7 @@ class Job:
     detail: Any
     result: Any
     engine_id: str | None
+    engine_model: str | None
     processed_by_worker_id: str | None
     processed_by_worker_name: str | None
     error_code: str | None

@@ -179,6 +179,7 @@ class Queue:
                 "stage": jobs.storable(report.stage, WORD_LIMIT),
                 "checkpoint": None if report.checkpoint is None else jobs.encode(report.checkpoint),
                 "engine_id": jobs.storable(report.engine_id, WORD_LIMIT),
+                "engine_model": jobs.storable(report.engine_model, WORD_LIMIT),
                 "detail": jobs.told_in(report.detail, report.stage),
             }
             for report in reports
@@ -244,12 +245,13 @@ class Queue:
     # By people, and by itself
 
     def cancel(self, tx: Tx, job_id: str) -> State:
-        """`canceled`, or `processing` while a worker has yet to stop."""
+        """`canceled`, or `processing` while a worker has yet to stop, however often that is asked
+        for. WrongState for a job that has ended in whichever way."""
         changed = self.cancel_many(tx, [job_id])
         if job_id in changed:
             return changed[job_id]
         job = self._get(tx, job_id)
-        if job.state in jobs.TERMINAL and job.state is not State.CANCELED:
+        if job.state in jobs.TERMINAL:
             raise errors.WrongState(f"the job is {job.state} already")
         return job.state
 

@@ -138,7 +138,15 @@ def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[st
 
 def attempts(tx: Tx, job_id: str) -> list[dict[str, Any]]:
     """Every try of a job, oldest first; the API calls them executions."""
-    rows = tx.all("SELECT * FROM attempts WHERE job_id = :job_id ORDER BY epoch", job_id=job_id)
+    rows = tx.all(
+        """
+        SELECT attempts.*, kind,
+            CASE WHEN outcome IS NULL THEN jobs.engine_id ELSE attempts.engine_id END AS provider,
+            CASE WHEN outcome IS NULL THEN jobs.engine_model ELSE attempts.engine_model END AS model
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE job_id = :job_id ORDER BY epoch""",
+        job_id=job_id,
+    )
     return [{"id": _execution_id(row["claim_id"]), **row} for row in rows]
 
 

@@ -228,8 +228,8 @@ CLAIM = """
         claimed_by = :worker_id, claimed_at = {now}, claim_expires_at = {now} + :lease_ms,
         claim_boot = CAST(:boot_id AS text), claim_request = CAST(:request_id AS text),
         deadline_at = {now} + coalesce(timeout_ms, :timeout_ms),
-        started_at = coalesce(started_at, {now}), stage = NULL,
-        progress = CASE WHEN divided_progress IS NULL THEN 0 ELSE progress END,
+        started_at = coalesce(started_at, {now}), stage = NULL, engine_id = NULL,
+        engine_model = NULL, progress = CASE WHEN divided_progress IS NULL THEN 0 ELSE progress END,
         processed_by_worker_id = :worker_id, processed_by_worker_name = :worker_name
     FROM picked WHERE jobs.id = picked.id AND jobs.state = 'queued'"""
 OPEN_ATTEMPTS = """
@@ -329,16 +329,16 @@ def progress_if_held(
     """Note progress, stage and checkpoint, and renew. Returns the held claims."""
     return tx.change(
         "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
-        " checkpoint text, engine_id text, detail text})"
+        " checkpoint text, engine_id text, engine_model text, detail text})"
         " UPDATE jobs SET claim_expires_at = {now} + :lease_ms, heard_at = {now},"
         " progressed_at = CASE WHEN given.progress > jobs.progress"
         " OR given.checkpoint IS NOT NULL THEN {now} ELSE jobs.progressed_at END,"
         " progress = CASE WHEN given.progress > jobs.progress THEN given.progress"
         " ELSE jobs.progress END,"
-        " stage = coalesce(given.stage, jobs.stage),"
+        " stage = coalesce(given.stage, jobs.stage), detail = coalesce(given.detail, jobs.detail),"
         " checkpoint = coalesce(given.checkpoint, jobs.checkpoint),"
         " engine_id = coalesce(given.engine_id, jobs.engine_id),"
-        " detail = coalesce(given.detail, jobs.detail)"
+        " engine_model = coalesce(given.engine_model, jobs.engine_model)"
         " FROM given WHERE " + OWN + " AND " + LEASE_ALIVE,
         events.from_changed("'progress'", data="detail"),
         returning=f"id, claim_id, cancel_requested_at, {WHOLE_ID}",
@@ -361,8 +361,8 @@ def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> list[dict[str
         + " AND jobs.cancel_requested_at IS NULL AND "
         + MEDIA_NOT_DELETED,
         """
-        UPDATE attempts SET ended_at = {now}, outcome = 'succeeded', job_state = changed.state
-        FROM changed
+        UPDATE attempts SET ended_at = {now}, outcome = 'succeeded', job_state = changed.state,
+            engine_id = changed.engine_id, engine_model = changed.engine_model FROM changed
         WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch""",
         events.from_changed("state"),
         returning=f"""id, {WHOLE_ID}, EXISTS (SELECT 1 FROM jobs AS child
@@ -505,8 +505,7 @@ SETTLE = (
     "WITH given AS ({given:id text, claim_id text, state text, delay_ms bigint, attempt bigint,"
     " losses bigint, error_code text, last_error text, outcome text, checkpoint text})"
     " UPDATE jobs SET state = given.state, run_at = {now} + given.delay_ms,"
-    " attempt = given.attempt, losses = given.losses,"
-    " queued_at = coalesce(queued_at, {now}),"
+    " attempt = given.attempt, losses = given.losses, queued_at = coalesce(queued_at, {now}),"
     " checkpoint = coalesce(given.checkpoint, jobs.checkpoint),"
     " divided_at = CASE given.state WHEN 'blocked' THEN {now} END,"
     " divided_progress = CASE given.state WHEN 'blocked' THEN progress ELSE divided_progress END,"
@@ -521,7 +520,8 @@ SETTLE = (
 )
 CLOSE_ATTEMPTS = (
     " UPDATE attempts SET ended_at = {now}, outcome = given.outcome, job_state = given.state,"
-    " error_code = given.error_code, error = given.last_error"
+    " error_code = given.error_code, error = given.last_error,"
+    " engine_id = changed.engine_id, engine_model = changed.engine_model"
     " FROM changed JOIN ({given:id text, state text, error_code text, last_error text,"
     " outcome text}) AS given ON given.id = changed.id"
     " WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch"

@@ -34,8 +34,9 @@ def add(tx: Tx, queue: Queue, new: NewMedia) -> str:
 
 
 def found(tx: Tx, media_id: str, user_id: str | None, *, or_trashed: bool = False) -> Media:
-    """NotFound also for what is somebody else's."""
-    item = store.get(tx, media_id, user_id, or_trashed=or_trashed)
+    """By its id or its slug. NotFound also for what is somebody else's."""
+    id = media_id if media.is_id(media_id) else store.id_of_slug(tx, media_id, user_id)
+    item = store.get(tx, id, user_id, or_trashed=or_trashed) if id else None
     if item is None:
         raise errors.NotFound(f"no media {media_id}")
     return item

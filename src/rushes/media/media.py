@@ -93,6 +93,7 @@ class ProcessingOptions:
     """What the uploader asked for; `speech` is what else a transcription may be told."""
 
     profile: str | None = None
+    transcription_profile: str | None = None
     transcode: bool = True
     transcribe: bool = True
     language: str | None = None
@@ -194,6 +195,11 @@ def title_of(file_name: str) -> str:
         return check_title(words)
     except errors.BadField:
         return "Untitled"
+
+
+def is_id(reference: str) -> bool:
+    """Slugs have no such character."""
+    return "_" in reference
 
 
 def slug_of(title: str, media_id: str) -> str:

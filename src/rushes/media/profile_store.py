@@ -1,35 +1,36 @@
-"""The SQL of profiles: those that people have made or changed."""
+"""The SQL of profiles: of versions and of transcriptions, as people have made them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from rushes.db.database import Tx
 
 Row = dict[str, Any]
+Table = Literal["profiles", "transcription_profiles"]
 
 
-def list_profiles(tx: Tx) -> list[Row]:
-    return tx.all("SELECT * FROM profiles ORDER BY name")
+def list_profiles(tx: Tx, table: Table = "profiles") -> list[Row]:
+    return tx.all(f"SELECT * FROM {table} ORDER BY name")
 
 
-def get(tx: Tx, name: str) -> Row | None:
-    return tx.one("SELECT * FROM profiles WHERE name = :name", name=name)
+def get(tx: Tx, name: str, table: Table = "profiles") -> Row | None:
+    return tx.one(f"SELECT * FROM {table} WHERE name = :name", name=name)
 
 
-def insert(tx: Tx, name: str, settings: str) -> Row | None:
+def insert(tx: Tx, name: str, settings: str, table: Table = "profiles") -> Row | None:
     """None when the name is taken."""
     return tx.one(
-        "INSERT INTO profiles (name, settings, created_at, updated_at)"
+        f"INSERT INTO {table} (name, settings, created_at, updated_at)"
         " VALUES (:name, :settings, {now}, {now}) ON CONFLICT (name) DO NOTHING RETURNING *",
         name=name,
         settings=settings,
     )
 
 
-def upsert(tx: Tx, name: str, settings: str) -> Row:
+def upsert(tx: Tx, name: str, settings: str, table: Table = "profiles") -> Row:
     row = tx.one(
-        "INSERT INTO profiles (name, settings, created_at, updated_at)"
+        f"INSERT INTO {table} (name, settings, created_at, updated_at)"
         " VALUES (:name, :settings, {now}, {now})"
         " ON CONFLICT (name) DO UPDATE SET settings = excluded.settings,"
         " updated_at = excluded.updated_at RETURNING *",
@@ -40,5 +41,5 @@ def upsert(tx: Tx, name: str, settings: str) -> Row:
     return row
 
 
-def delete(tx: Tx, name: str) -> bool:
-    return tx.one("DELETE FROM profiles WHERE name = :name RETURNING name", name=name) is not None
+def delete(tx: Tx, name: str, table: Table = "profiles") -> bool:
+    return tx.one(f"DELETE FROM {table} WHERE name = :name RETURNING name", name=name) is not None

@@ -77,9 +77,13 @@ def remove(tx: Tx, name: str) -> None:
         raise errors.NotFound(f"no profile {name}")
 
 
-def _checked(name: str, settings: Mapping[str, Any]) -> str:
+def check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise errors.BadField("name", "must be a word of a-z, 0-9, _ and - (at most 64)")
+
+
+def _checked(name: str, settings: Mapping[str, Any]) -> str:
+    check_name(name)
     profile_tools.decode(settings)
     return msgspec.json.encode(dict(settings)).decode()
 

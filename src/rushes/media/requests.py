@@ -18,7 +18,7 @@ from rushes.jobs import store as job_store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import pipeline, profiles, store
+from rushes.media import pipeline, profiles, speech_profiles, store
 from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, ProcessingOptions
 from rushes.tools import profile as profile_tools
@@ -26,8 +26,15 @@ from rushes.transcripts import archive
 
 
 def first_jobs(tx: Tx, media_id: str, user_id: str, options: ProcessingOptions) -> list[NewJob]:
-    """BadField for a profile that is not there."""
+    """BadField for a profile that is not there. What the uploader says comes before the profile."""
     named = profiles.resolve(tx, options.profile)
+    speech = speech_profiles.options(
+        tx, options.transcription_profile, field="transcription_profile"
+    )
+    for name in ("language", "diarize"):
+        if getattr(options, name) is not None:
+            speech.pop(name, None)
+    options = replace(options, speech={**speech, **options.speech})
     settings = profile_tools.encode(named.profile)
     return pipeline.first_jobs(media_id, user_id, options, named.name, settings)
 
@@ -197,6 +204,8 @@ def transcribe(
     if item.source_key is None:
         raise errors.WrongState("this media has no source to listen to")
     given = {name: value for name, value in options.items() if value is not None}
+    # What is said comes before what the profile says.
+    given = {**speech_profiles.options(tx, given.get("profile")), **given}
     if anew and not given:
         given = _last_options(tx, item.id)
     args = {**given, "edit": edits.encode(item.edit) or None}

@@ -84,6 +84,17 @@ def get(tx: Tx, id: str, user_id: str | None = None, *, or_trashed: bool = False
     return Media.from_row(row) if row else None
 
 
+def id_of_slug(tx: Tx, slug: str, user_id: str | None = None) -> str | None:
+    """Of this user's. Should two have the same, the older one keeps it."""
+    row = tx.one(
+        "SELECT min(id) AS id FROM media WHERE slug = :slug"
+        " AND (CAST(:user_id AS text) IS NULL OR user_id = :user_id)",
+        slug=slug,
+        user_id=user_id,
+    )
+    return row["id"] if row else None
+
+
 def by_share_token(tx: Tx, token: str) -> Media | None:
     row = tx.one(
         f"SELECT {WHOLE} FROM media WHERE share_token = :token AND deleted_at IS NULL"

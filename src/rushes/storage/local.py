@@ -82,6 +82,11 @@ class LocalStorage(storage.Storage):
             found = os.fstatvfs(root)
         return found.f_bavail * found.f_frsize
 
+    def total_bytes(self) -> int | None:
+        with _renamed(""), self._folder([]) as root:
+            found = os.fstatvfs(root)
+        return found.f_blocks * found.f_frsize
+
     def _put(self, key: str, feed: storage.Feed, size_bytes: int | None) -> None:
         with _renamed(key, feed), self._draft() as (drafts, draft):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -157,6 +157,10 @@ class Storage(ABC):
         """None when nobody can know."""
         return None
 
+    def total_bytes(self) -> int | None:
+        """Of all that it could hold, with what is there; None when nobody can know."""
+        return None
+
     def check(self) -> None:
         """Writes, reads and removes a small object. Raises Unavailable if that does not work."""
         key = f"check/{uuid.uuid4().hex}"

@@ -444,7 +444,7 @@ def _kept(row: Mapping[str, Any] | None) -> Kept | None:
     return Kept(
         media_id=row["media_id"],
         user_id=row["user_id"],
-        document=row["edited"] or row["document"],
+        document=revisions.canonical(row["edited"] or row["document"]),
         **_facts(row),
     )
 

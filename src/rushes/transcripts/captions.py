@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 
+import msgspec
+
 from rushes import errors
 from rushes.transcripts import transcript
 from rushes.transcripts.layout import NOBODY, Cue, cues
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
-__all__ = ["FORMATS", "Cue", "cues", "parse", "render", "srt", "txt", "vtt"]
+__all__ = ["FORMATS", "Cue", "brought", "cues", "parse", "render", "srt", "txt", "vtt"]
 
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -130,7 +132,8 @@ def _unmarked(line: str) -> str:
 
 # Reading
 
-CUE_LIMIT = 100_000
+JSON, PLAIN = "application/json", "text/plain"
+CUE_LIMIT, WORDS_PER_CUE = 100_000, 10
 LINES_LIMIT, CHARACTERS_LIMIT = 100, 10_000
 TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:[.,](\d{1,9}))?"
 TIMING = re.compile(rf"\s*{TIME}\s*-->\s*{TIME}(?:\s.*)?")
@@ -157,6 +160,41 @@ class _Block:
 
 
 _NOTHING = _Block(start=0.0, end=0.0, lines=[])
+
+
+def brought(text: str, type: str) -> Transcript:
+    """A file of people's: captions, or, if that is its type, a plain text or a transcript in JSON
+    as Rushes and others write it. BadField when there is nothing in it."""
+    if type == JSON:
+        return _older(text)
+    if type == PLAIN and not _is_timed(text):
+        return _with_text(transcript.decode(text))
+    return parse(text)
+
+
+def _is_timed(text: str) -> bool:
+    lines = text.removeprefix("\ufeff").splitlines()
+    return text.lstrip("\ufeff \r\n").startswith("WEBVTT") or any(map(LOOKS_TIMED.match, lines))
+
+
+def _older(text: str) -> Transcript:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise errors.BadField("file", "this is not JSON") from None
+    t = _with_text(replace(transcript.decode(value), engine=None))
+    if max(len(t.segments), len(t.words) / WORDS_PER_CUE) > CUE_LIMIT:
+        raise errors.BadField("file", f"more than {CUE_LIMIT:,} segments")
+    longest = max((len(each.text) for each in t.segments), default=0)
+    if t.segments and longest > CHARACTERS_LIMIT and not t.words:
+        raise errors.BadField("file", f"more than {CHARACTERS_LIMIT:,} characters in a segment")
+    return t
+
+
+def _with_text(t: Transcript) -> Transcript:
+    if not t.text:
+        raise errors.BadField("file", "there is no text in it")
+    return t
 
 
 def parse(text: str) -> Transcript:

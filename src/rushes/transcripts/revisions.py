@@ -68,6 +68,21 @@ def document(t: Transcript) -> str:
     return encode(transcripts.encode(t))
 
 
+CANONICAL = (',"segments":[', ',"words":[', ',"engine":')
+
+
+def canonical(text: str) -> str:
+    """What `document` wrote, as it is; an older transcript, or a plain text, made so. A long one is
+    only read if it has to be: no text has these marks in it, since quotes are escaped there."""
+    if text.startswith('{"text":') and all(mark in text for mark in CANONICAL):
+        return text
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value = text
+    return document(transcripts.decode(value if isinstance(value, dict | list | str) else text))
+
+
 def read(document: str) -> Transcript:
     """What `document` wrote; quicker than reading what anybody may have written."""
     return msgspec.json.decode(document, type=Transcript)

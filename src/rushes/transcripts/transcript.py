@@ -354,6 +354,9 @@ def decode(value: Any) -> Transcript:
     said = _plain(value.get("text")) or joined(
         text for each in entries if (text := _text(each.get("text")))
     )
+    if words and not segments:
+        said = said or joined(each.word for each in words)
+        segments = [_of_words(words, said)]
     language = _text(value.get("language"))
     return Transcript(
         text=said,
@@ -362,6 +365,12 @@ def decode(value: Any) -> Transcript:
         words=words,
         engine=_read_engine(value.get("engine")),
     )
+
+
+def _of_words(words: Sequence[Word], text: str) -> TranscriptSegment:
+    """Nothing is known of sentences: all of it, at the times of the words."""
+    end = max(each.end for each in words)
+    return TranscriptSegment(id=ID.format(1), start=words[0].start, end=end, text=clean(text))
 
 
 def _list(value: Any) -> list[Any]:

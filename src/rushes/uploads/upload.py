@@ -112,6 +112,9 @@ def options_of(metadata: Metadata) -> UploadOptions:
         file_name=tidy_file_name(file_name),
         processing=ProcessingOptions(
             profile=_matching(given, "profile", WORD, "must be the name of a profile"),
+            transcription_profile=_matching(
+                given, "transcription_profile", WORD, "must be the name of a transcription profile"
+            ),
             transcribe=_yes_or_no(given, "transcribe", True),
             language=_matching(given, "language", LANGUAGE, "must be a code such as en or pt-BR"),
             diarize=_yes_or_no(given, "diarize", None),

@@ -14,7 +14,7 @@ from rushes import errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs.queue import Queue
 from rushes.limits import refuse_beyond
-from rushes.media import library, profiles
+from rushes.media import library, profiles, speech_profiles
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia, Twins
 from rushes.settings import Settings
@@ -141,7 +141,9 @@ def _insert(
 
 
 def _check_options(tx: Tx, metadata: Metadata) -> None:
-    profiles.resolve(tx, upload.options_of(metadata).processing.profile)
+    asked = upload.options_of(metadata).processing
+    profiles.resolve(tx, asked.profile)
+    speech_profiles.options(tx, asked.transcription_profile, field="transcription_profile")
 
 
 def check_size(limits: UploadLimits, size_bytes: int) -> None:
@@ -321,9 +323,12 @@ def _accepted_options(tx: Tx, item: Upload) -> UploadOptions:
     """They were right when the upload began. A profile that was removed since must not cost
     anybody an upload that has arrived whole."""
     options = upload.options_of(upload.decode_metadata(item.metadata))
-    if profiles.get(tx, options.processing.profile or profiles.DEFAULT) is None:
-        return replace(options, processing=replace(options.processing, profile=None))
-    return options
+    asked = options.processing
+    if profiles.get(tx, asked.profile or profiles.DEFAULT) is None:
+        asked = replace(asked, profile=None)
+    if asked.transcription_profile and not speech_profiles.get(tx, asked.transcription_profile):
+        asked = replace(asked, transcription_profile=None)
+    return replace(options, processing=asked)
 
 
 def _media(item: Upload, received: Received, options: UploadOptions) -> NewMedia:

@@ -100,6 +100,7 @@ class Job(BaseModel):
     needs: list[str]
     progress: float
     stage: str | None
+    progress_stage: str | None = Field(None, description="The same as `stage`.")
     renditions: list[Rendition] = []
     speed: float | None = None
     eta_seconds: float | None = None
@@ -111,6 +112,7 @@ class Job(BaseModel):
     parent_id: str | None
     retry_of: str | None
     engine_id: str | None
+    engine_model: str | None = None
     error: str | None
     error_code: str | None
     can_retry: bool = Field(
@@ -131,12 +133,25 @@ class Job(BaseModel):
 
 
 class Execution(BaseModel):
+    """One attempt of a job."""
+
     id: str
+    job_id: str
+    transcription_id: str | None = Field(description="The same, if the job is a transcription.")
     number: int
+    status: str = Field(
+        description="processing, completed, failed (also lost and stalled) or canceled; otherwise"
+        " as `outcome`."
+    )
+    provider: str | None = Field(description="The engine that it worked with.")
+    model: str | None = Field(description="Of that engine.")
     worker_id: str
     worker_name: str
     started_at: Time
     ended_at: Time
+    completed_at: Time
+    failed_at: Time
+    processing_duration_ms: int | None = Field(description="Null while it runs.")
     outcome: str | None
     error_code: str | None
     error: str | None
@@ -436,6 +451,7 @@ class TranscriptEngine(BaseModel):
 class Transcript(BaseModel):
     """The canonical document: what was said, with times in seconds."""
 
+    transcription_id: str | None = Field(description="The job that heard it; null: none did.")
     text: str
     language: str | None
     segments: list[TranscriptSegment]
@@ -527,7 +543,7 @@ class SpeechModel(BaseModel):
     licence: str
     size_bytes: int
     languages: list[str] = Field(description="None: all it knows of.")
-    capabilities: list[str]
+    capabilities: list[str] = Field(description="transcription or diarization, and what else.")
     installed: bool
     default: bool
     available: bool = Field(description="Whether the engine can run here.")

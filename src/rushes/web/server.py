@@ -52,6 +52,7 @@ API = (
     security_log.router,
     settings.router,
     profiles.router,
+    profiles.speech,
     transcriptions.receiving,
     transcriptions.router,
     transcripts.receiving,

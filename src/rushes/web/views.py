@@ -18,7 +18,7 @@ from rushes.media import edit as edits
 from rushes.media import output_store, profiles
 from rushes.media import store as media_store
 from rushes.media.media import Media, Sizes
-from rushes.media.pipeline import MAKES_VERSION, SPAN
+from rushes.media.pipeline import MAKES_VERSION, SPAN, TRANSCRIBE
 from rushes.playback import growing
 from rushes.playback import store as playback_store
 from rushes.renditions import LEFT_OUT
@@ -36,6 +36,13 @@ OUTPUT_STATUS = {
     jobs.State.COMPLETED: "ready",
     jobs.State.FAILED: "failed",
     jobs.State.CANCELED: "failed",
+}
+# What is not here is its own status.
+EXECUTION_STATUS = {
+    None: "processing",
+    jobs.Outcome.SUCCEEDED: "completed",
+    jobs.Outcome.LOST: "failed",
+    jobs.Outcome.STALLED: "failed",
 }
 WELL_KNOWN = (MASTER, THUMBNAIL, STORYBOARD, CHAPTERS, WAVEFORM)
 
@@ -59,6 +66,7 @@ def _job(item: jobs.Job, title: str | None) -> models.Job:
         **{
             **values,
             "status": item.state,
+            "progress_stage": item.stage,
             "priority": item.priority.word,
             "worker_name": item.processed_by_worker_name,
             # Of a part, they are a worker's words, and work with them goes on as they are.
@@ -105,8 +113,18 @@ def _number(value: Any) -> float | None:
 
 
 def execution(row: Mapping[str, Any]) -> models.Execution:
+    status = EXECUTION_STATUS.get(row["outcome"], row["outcome"])
+    ended_at = row["ended_at"]
+    values = {
+        **row,
+        "transcription_id": row["job_id"] if row["kind"] == TRANSCRIBE else None,
+        "status": status,
+        "completed_at": ended_at if status == "completed" else None,
+        "failed_at": ended_at if status == "failed" else None,
+        "processing_duration_ms": None if ended_at is None else ended_at - row["started_at"],
+    }
     names = models.Execution.model_fields
-    return models.Execution(**{name: said(name, row[name]) for name in names})
+    return models.Execution(**{name: said(name, values[name]) for name in names})
 
 
 def media(services: Services, tx: Tx, item: Media) -> models.Media:

@@ -29,7 +29,17 @@ def described() -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "cores": _cores(),
         "memory_bytes": _memory_bytes(),
+        **pod(),
     }
+
+
+def pod() -> dict[str, str]:
+    """Where Kubernetes runs this, as far as the deployment passes it on; its pods are hosts."""
+    names = {"pod_name": "POD_NAME", "pod_namespace": "POD_NAMESPACE", "node_name": "NODE_NAME"}
+    found = {name: value for name, key in names.items() if (value := os.environ.get(key))}
+    if "pod_name" not in found and "KUBERNETES_SERVICE_HOST" in os.environ:
+        found["pod_name"] = os.environ.get("HOSTNAME") or socket.gethostname()
+    return found
 
 
 def _cores() -> int:

@@ -57,6 +57,7 @@ class JobContext:
         ask: Callable[[], None] = lambda: None,
         stall_seconds: float | None = None,
         scratch_root: Path | None = None,
+        keep_completed_qualities: bool = True,
     ) -> None:
         """`ask`: finds out, while it is suspended, whether the claim is still held."""
         self.job_id = assignment.job_id
@@ -68,6 +69,8 @@ class JobContext:
         self.max_attempts = assignment.max_attempts
         self.checkpoint = assignment.checkpoint
         self.claim = assignment.claim
+        # Whether to go on with what an earlier attempt has finished, as the server has it.
+        self.keep_completed_qualities = keep_completed_qualities
         self._lease_seconds = assignment.lease_seconds
         self._report = report
         self._coordinator = coordinator
@@ -104,6 +107,7 @@ class JobContext:
         text: str | None = None,
         warnings: Sequence[Mapping[str, str]] | None = None,
         engine_id: str | None = None,
+        engine_model: str | None = None,
     ) -> None:
         """Tell how far the job is (0 to 1), and what the next attempt may start from. Raises when
         the handler has to stop. `warnings`: what people should know about what is made, each with
@@ -125,6 +129,7 @@ class JobContext:
             stage=stage,
             checkpoint=checkpoint,
             engine_id=engine_id,
+            engine_model=engine_model,
             detail=given or None,
         )
         # One after the other: a checkpoint must not be overtaken by an older one.

@@ -73,13 +73,16 @@ class Worker:
         heartbeat_seconds: float = 15.0,
         claim_wait_seconds: float = 30.0,
         scratch_root: Path | None = None,
+        keep_completed_qualities: bool = True,
     ) -> None:
-        """`batch`: how many jobs to claim at once; more than one only pays for tiny jobs."""
+        """`batch`: how many jobs to claim at once; more than one only pays for tiny jobs.
+        Heartbeats and what to keep are the server's to say, if it says something."""
         self.coordinator = coordinator
         self._handlers = handlers
         self._hello = hello
         self._batch = batch
         self._heartbeat_seconds = heartbeat_seconds
+        self._keep_completed_qualities = keep_completed_qualities
         self._claim_wait_seconds = claim_wait_seconds
         self._scratch_root = scratch_root
         # By claim: a job that was lost may come back before its old report is answered.
@@ -238,6 +241,7 @@ class Worker:
             ask=self.beat,
             stall_seconds=handler.stall_seconds if handler else None,
             scratch_root=self._scratch_root,
+            keep_completed_qualities=self._keep_completed_qualities,
         )
 
     def _fence(self) -> None:
@@ -272,8 +276,9 @@ class Worker:
 
     def _say_hello(self) -> None:
         if not self._said_hello:
-            terms = self.coordinator.hello(self._hello)
-            self._heartbeat_seconds = terms.heartbeat_seconds if terms else self._heartbeat_seconds
+            if terms := self.coordinator.hello(self._hello):
+                self._heartbeat_seconds = terms.heartbeat_seconds
+                self._keep_completed_qualities = terms.keep_completed_qualities
             self._said_hello = True
 
     def _missed(self, error: errors.RushesError) -> None:

@@ -83,6 +83,8 @@ const models = {
   languages: (count: number) => (count === 1 ? "English" : `${count} languages`),
   manyLanguages: "All its languages",
   can: {
+    transcription: "turns speech into text",
+    diarization: "says who speaks when",
     word_timestamps: "times every word",
     language_detection: "finds the language",
     translate: "translates into English",

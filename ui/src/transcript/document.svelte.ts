@@ -9,6 +9,8 @@ export class TranscriptDocument {
   /** Null when there is none. */
   info = $state.raw<TranscriptInfo | null>(null);
   segments = $state.raw<Segment[]>([]);
+  /** All of it; of a transcript without times there is nothing else. */
+  text = $state.raw("");
   /** False until the server has been asked. */
   known = $state(false);
   problem = $state("");
@@ -75,6 +77,7 @@ export class TranscriptDocument {
     if (info.id !== this.read.id || info.revision !== this.read.revision) {
       const got = await ok(api.GET("/api/v1/media/{media_id}/transcript", { params: { path: this.path } }));
       this.segments = reconciled(this.segments, segmentsOf(got as Transcript));
+      this.text = (got as Transcript).text;
       this.read = { id: info.id, revision: info.revision };
     }
     this.info = info;
@@ -84,6 +87,7 @@ export class TranscriptDocument {
   private forget(): void {
     this.info = null;
     this.segments = [];
+    this.text = "";
     this.read = { id: "", revision: -1 };
   }
 }

@@ -5,7 +5,8 @@ import { nameOf } from "./speakers";
 import { t } from "./texts";
 
 export const FORMATS = ["vtt", "srt", "txt", "json"] as const;
-export const CAPTION_FILES = ".vtt,.srt,text/vtt,application/x-subrip";
+export const CAPTION_FILES = ".vtt,.srt,.txt,.json,text/vtt,application/x-subrip,text/plain,application/json";
+const TYPES: Readonly<Record<string, string>> = { srt: "application/x-subrip", txt: "text/plain", json: "application/json" };
 const IMPORT_LIMIT_BYTES = 10 * 2 ** 20;
 
 export function fileUrl(mediaId: string, format: string): string {
@@ -14,7 +15,7 @@ export function fileUrl(mediaId: string, format: string): string {
 
 export async function importCaptions(mediaId: string, file: File): Promise<TranscriptInfo> {
   if (file.size > IMPORT_LIMIT_BYTES) throw new Error(t.transcript.tooBig);
-  const type = file.name.toLowerCase().endsWith(".srt") ? "application/x-subrip" : "text/vtt";
+  const type = TYPES[file.name.toLowerCase().split(".").at(-1) ?? ""] ?? "text/vtt";
   // The bytes as they are: the server knows old code pages.
   const content = await file.arrayBuffer();
   return ok(

@@ -32,9 +32,10 @@ export const isInside = (worker: Worker): boolean => worker.metadata["place"] ==
 
 /** "Rushes 1.2 · Linux x86_64 · 8 cores · 16.0 GB memory", of what it has told. */
 export function machineOf(worker: Worker): string {
-  const { host, version, platform, cores, memory_bytes: memory } = worker.metadata as Record<string, unknown>;
+  const { host, node_name: node, version, platform, cores, memory_bytes: memory } = worker.metadata as Record<string, unknown>;
   const words = [
     typeof host === "string" && host !== worker.name ? host : "",
+    typeof node === "string" ? node : "",
     typeof version === "string" ? t.workers.version(version) : "",
     typeof platform === "string" ? platform : "",
     typeof cores === "number" ? t.workers.cores(cores) : "",

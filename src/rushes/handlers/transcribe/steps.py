@@ -56,7 +56,7 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
     engine = registry.get(options.engine)
     options = replace(options, model=_model(options, engine, registry))
     listener = registry.speakers(options.engine) if options.diarize else engine
-    job.progress(PREPARING, "preparing", engine_id=engine.id)
+    job.progress(PREPARING, "preparing", engine_id=engine.id, engine_model=options.model)
     _prepare(job, engine, listener, options)
     recording = extract(job)
     if recording is None:

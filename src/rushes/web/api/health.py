@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from pydantic import BaseModel, Field
 
-from rushes import errors
+from rushes import errors, events
 from rushes.db import schema
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
@@ -48,11 +48,22 @@ class Health(BaseModel):
     redis: bool | None = Field(None, description="Null while Redis is not used.")
     active_workers: int | None = None
     pending_jobs: int | None = None
+    failed_jobs: int | None = None
+    stale_jobs_recovered: int | None = Field(
+        None, description="How often a job was taken back from a worker that was gone."
+    )
+    retries_exceeded: int | None = Field(
+        None, description="Jobs that failed because they had been tried often enough."
+    )
 
 
 class Counts(BaseModel):
     jobs: dict[str, int]
     workers: dict[str, int]
+    incidents: dict[str, int] = Field(
+        description="How often, since they are counted: stale_job_recovered and"
+        " job_max_retries_exceeded, named as the alerts that tell of them."
+    )
 
 
 class DatabaseHealth(BaseModel):
@@ -63,6 +74,7 @@ class DatabaseHealth(BaseModel):
 class StorageHealth(BaseModel):
     ok: bool
     free_bytes: int | None
+    total_bytes: int | None = Field(description="Null, as before, where nobody can know.")
 
 
 class ApiHealth(BaseModel):
@@ -114,6 +126,9 @@ def health(services: Here, response: Response) -> Health:
             count for status, count in counts["workers"].items() if status in ("idle", "busy")
         )
         checks["pending_jobs"] = counts["jobs"]["blocked"] + counts["jobs"]["queued"]
+        checks["failed_jobs"] = counts["jobs"]["failed"]
+        checks["stale_jobs_recovered"] = counts["incidents"][events.RECOVERED]
+        checks["retries_exceeded"] = counts["incidents"][events.GIVEN_UP]
     return Health(status=_status(response, checks["database"]), **checks)
 
 
@@ -123,10 +138,11 @@ def api_health(who: auth.User, services: Here) -> ApiHealth:
     database = _works(lambda: schema.check_quickly(services.db))
     storage = _works(services.storage.check)
     free_bytes = services.storage.free_bytes() if storage else None
+    total_bytes = services.storage.total_bytes() if storage else None
     return ApiHealth(
         status="ok" if database and storage else "degraded",
         database=DatabaseHealth(ok=database, kind=services.db.dialect.name),
-        storage=StorageHealth(ok=storage, free_bytes=free_bytes),
+        storage=StorageHealth(ok=storage, free_bytes=free_bytes, total_bytes=total_bytes),
         processing=Counts(**_counts(services)) if database else None,
     )
 
@@ -162,8 +178,17 @@ class _Collector:
         oldest = GaugeMetricFamily(
             "rushes_queue_oldest_age_seconds", "Age of the oldest queued job.", labels=["kind"]
         )
+        recovered = CounterMetricFamily(
+            "rushes_stale_jobs_recovered", "Jobs taken back from lost workers.", labels=["kind"]
+        )
+        given_up = CounterMetricFamily(
+            "rushes_job_retries_exceeded", "Jobs that failed for good.", labels=["kind"]
+        )
         with self._site.db.read() as tx:
             now = read_store.now(tx)
+            for each in events.incidents(tx):
+                family = recovered if each["type"] == events.RECOVERED else given_up
+                family.add_metric([each["kind"]], each["count"])
         rows = self._site.totals.get(self._site.db)
         for row in rows:
             if row["state"] in LIVE_STATES:
@@ -180,7 +205,7 @@ class _Collector:
             workers.add_metric([status], count)
         streams = GaugeMetricFamily("rushes_event_streams", "Open streams of live events.")
         streams.add_metric([], self._site.relay.subscribers)
-        yield from (depth, ended, wait, run, oldest, workers, streams)
+        yield from (depth, ended, recovered, given_up, wait, run, oldest, workers, streams)
 
 
 def _counts(services: Services) -> dict[str, Any]:
@@ -189,11 +214,14 @@ def _counts(services: Services) -> dict[str, Any]:
     workers = dict.fromkeys((str(status) for status in WorkerStatus), 0)
     for row in services.totals.get(services.db):
         jobs[row["state"]] += row["count"]
+    incidents = dict.fromkeys((events.RECOVERED, events.GIVEN_UP), 0)
     with services.db.read() as tx:
         now = read_store.now(tx)
         for each in fleet.all_workers(tx):
             workers[each.status(now, offline_ms)] += 1
-    return {"jobs": jobs, "workers": workers}
+        for row in events.incidents(tx):
+            incidents[row["type"]] += row["count"]
+    return {"jobs": jobs, "workers": workers, "incidents": incidents}
 
 
 def _works(check: Callable[[], None]) -> bool:

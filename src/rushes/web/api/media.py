@@ -30,7 +30,7 @@ from rushes.web.services import Here, Services
 router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 404, 422))
 
 BUSY = documented(409, 429)
-MediaId = Annotated[str, Path(max_length=100, description="Such as med_0198a3….")]
+MediaId = Annotated[str, Path(max_length=100, description="Such as med_0198a3…, or its slug.")]
 
 
 Everyone = Annotated[bool, Query(description="For admins: also what is in the trash of others.")]
@@ -69,7 +69,9 @@ class Composite(Body):
 Speakers = Annotated[int, Field(ge=1, le=50)]
 
 
-class Retranscribe(Body):
+class SpeechOptions(Body):
+    """What a transcription is told."""
+
     language: str | None = Field(
         None, max_length=20, description="Such as en; without, it is detected."
     )
@@ -84,6 +86,14 @@ class Retranscribe(Body):
     )
     vocabulary: list[Annotated[str, Field(max_length=100)]] | None = Field(
         None, max_length=100, description="Names and terms that may come up."
+    )
+
+
+class Retranscribe(SpeechOptions):
+    profile: str | None = Field(
+        None,
+        max_length=100,
+        description="Of /transcription-profiles, by name; what is said beside it comes first.",
     )
 
 

@@ -22,11 +22,10 @@ Name = Annotated[str, Path(max_length=100, description="Such as whisper-base.")]
 
 @router.get("/transcription")
 def transcription(who: auth.User, services: Here) -> models.Page[models.SpeechModel]:
-    """Those that `model` of a transcription may name; what is not installed is fetched when it is
-    first needed."""
+    """Those with the capability `transcription` may be named as the `model` of one; those with
+    `diarization` tell speakers apart. What is not installed is fetched when it is first needed."""
     can = capabilities(services)
-    known = [each for each in can.models if each.purpose == "transcription"]
-    return models.Page(items=[_view(services, can, each) for each in known])
+    return models.Page(items=[_view(services, can, each) for each in can.models])
 
 
 @router.post("/transcription/{name}/pull", status_code=202, responses=documented(404, 409, 422))
@@ -70,7 +69,7 @@ def _view(services: Services, can: Capabilities, model: EngineModel) -> models.S
         licence=model.licence,
         size_bytes=model.size_bytes,
         languages=list(model.languages),
-        capabilities=list(model.capabilities),
+        capabilities=[model.purpose, *model.capabilities],
         installed=model.installed,
         default=model.default,
         available=can.reason is None,
@@ -90,9 +89,6 @@ def _downloads(services: Services) -> Downloads:
 
 def _entry(name: str) -> catalog.CatalogModel:
     try:
-        entry = catalog.find(name)
+        return catalog.find(name)
     except ModelUnavailable as error:
         raise errors.NotFound(error.message) from error
-    if entry.purpose != "transcription":
-        raise errors.NotFound(f"{entry.name} is no model for transcribing")
-    return entry

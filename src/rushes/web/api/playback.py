@@ -36,7 +36,7 @@ from rushes.web.services import Here, Services
 router = APIRouter(tags=["playback"], responses=documented(401, 404, 416, 422))
 shared = APIRouter(prefix="/s/{token}", tags=["playback"], responses=documented(404, 416, 422))
 
-MediaId = Annotated[str, Path(max_length=100)]
+MediaId = Annotated[str, Path(max_length=100, description="Its id or its slug.")]
 Name = Annotated[str, Path(max_length=300)]
 Token = Annotated[str, Path(max_length=100)]
 # What an address with a version names never changes; any other names what is current.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -35,7 +37,9 @@ router = APIRouter(tags=["transcripts"], responses=documented(401, 404, 422))
 receiving = APIRouter(route_class=uploads.Receiving, tags=["transcripts"])
 
 IMPORT_LIMIT_BYTES = 10 * 2**20
-CAPTION_TYPES = ("text/vtt", "application/x-subrip", "text/srt", "text/plain")
+IMPORTED = ("text/vtt", "application/x-subrip", "text/srt", captions.PLAIN, captions.JSON)
+# Of a form's file, by how its name ends; all others are captions.
+BY_NAME = {".txt": captions.PLAIN, ".json": captions.JSON}
 HEADERS = {"Cache-Control": "no-cache"}
 READ: dict[int | str, dict[str, Any]] = {
     200: {
@@ -116,7 +120,8 @@ def of_job(
             " there so far with partial=true"
         )
     made = passages.made_of(so_far, passages.engine_of(job.result))
-    return _answer(request, captions.render(made, format), format)
+    text = captions.render(made, format)
+    return _answer(request, _with_job(text, job_id) if format == "json" else text, format)
 
 
 @router.get("/media/{media_id}/transcript", responses=READ)
@@ -287,10 +292,11 @@ async def import_captions(
         bool, Query(description="Even if people have worked on the one that is there.")
     ] = False,
 ) -> Response:
-    """Captions that you have already, WebVTT or SubRip, as the body or as a form's `file`."""
+    """Captions that you have already, WebVTT or SubRip, or a transcript of another system, as plain
+    text or JSON; as the body or as a form's `file`."""
     await run(_found, services, media_id, who)
-    content = await _content(request)
-    ready = await run(_prepared, content)
+    content, type = await _content(request)
+    ready = await run(_prepared, content, type)
 
     def keep(tx: Tx) -> models.TranscriptInfo:
         item = library.found(tx, media_id, who.sees)
@@ -364,21 +370,27 @@ def _candidate(kept: About) -> models.Candidate:
 
 def _rendered(request: Request, kept: Kept, format: str, duration: float | None = None) -> Response:
     if format == "json":
-        return _answer(request, kept.document, format)
+        return _answer(request, _with_job(kept.document, kept.job_id), format)
     text = captions.render(kept.transcript, format, kept.names, end=duration)
     return _answer(request, text, format)
+
+
+def _with_job(document: str, job_id: str | None) -> str:
+    """Of a long text nothing is read to say whose it is."""
+    return f'{{"transcription_id":{json.dumps(job_id)},{document[1:]}'
 
 
 def _answer(request: Request, text: str, format: str) -> Response:
     return ranges.from_text(request, text, {**HEADERS, "Content-Type": captions.FORMATS[format]})
 
 
-async def _content(request: Request) -> bytes:
+async def _content(request: Request) -> tuple[bytes, str]:
+    """And what it is."""
     type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if type not in (*CAPTION_TYPES, "multipart/form-data"):
+    if type not in (*IMPORTED, "multipart/form-data"):
         raise errors.UnsupportedMedia(
-            "send captions as text/vtt, as application/x-subrip or as a form with a field named"
-            " file"
+            "send captions as text/vtt or application/x-subrip, a transcript as text/plain or"
+            " application/json, or either as a form with a field named file"
         )
     form = None
     if type == "multipart/form-data":
@@ -390,11 +402,12 @@ async def _content(request: Request) -> bytes:
             raise errors.TooLarge(f"captions may have {IMPORT_LIMIT_BYTES // 2**20} MiB at most")
     if form is not None:
         form.check()
-    return bytes(content)
+        type = BY_NAME.get(PurePath((form.file_name or "").lower()).suffix, IMPORTED[0])
+    return bytes(content), type
 
 
-def _prepared(content: bytes) -> archive.Prepared:
-    return archive.prepared(captions.parse(_text(content)))
+def _prepared(content: bytes, type: str) -> archive.Prepared:
+    return archive.prepared(captions.brought(_text(content), type))
 
 
 def _text(content: bytes) -> str:

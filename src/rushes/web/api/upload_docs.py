@@ -27,7 +27,7 @@ CHECKSUM = _header("Upload-Checksum", "Such as `sha1 …`, the rest in base64.")
 METADATA = _header(
     "Upload-Metadata",
     "Names with values in base64, separated by commas: `filename`, `title`, `profile`,"
-    " `transcribe`, `language`, `diarize`.",
+    " `transcribe`, `language`, `diarize`, `transcription_profile`.",
 )
 
 PLAIN: dict[str, Any] = {"parameters": [VERSION]}
@@ -71,6 +71,7 @@ FORM: dict[str, Any] = {
                         "transcribe": {"type": "boolean", "default": True},
                         "language": {"type": "string"},
                         "diarize": {"type": "boolean"},
+                        "transcription_profile": {"type": "string"},
                     },
                     "additionalProperties": False,
                 }
@@ -84,6 +85,10 @@ CAPTIONS: dict[str, Any] = {
         "content": {
             "text/vtt": {"schema": {"type": "string"}},
             "application/x-subrip": {"schema": {"type": "string"}},
+            "text/plain": {"schema": {"type": "string"}},
+            "application/json": {
+                "schema": {"description": "As GET …/transcript has it, or older."}
+            },
             "multipart/form-data": {
                 "schema": {
                     "type": "object",

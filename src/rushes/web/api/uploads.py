@@ -34,7 +34,9 @@ M = TypeVar("M", bound=BaseModel)
 
 # Room for a form's fields beside its file.
 FORM_OVERHEAD_BYTES = 2**20
-FIELDS = frozenset({"title", "profile", "transcribe", "language", "diarize"})
+FIELDS = frozenset(
+    {"title", "profile", "transcribe", "language", "diarize", "transcription_profile"}
+)
 
 UploadId = Annotated[str, Path(max_length=100, description="Such as upl_0198a3….")]
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]

@@ -21,10 +21,11 @@ from rushes import errors, sanitize
 from rushes.accounts import access, keys, security_log, throttle
 from rushes.accounts.access import KeyHolder
 from rushes.db.database import Tx
-from rushes.dispatch import WorkerCalls
+from rushes.dispatch import WorkerCalls, shown_hello
+from rushes.fleet.worker import encode_limited
 from rushes.jobs.queue import Claimant
 from rushes.kinds import Grant
-from rushes.protocol import VERBS, Assignment, Claim
+from rushes.protocol import VERBS, Assignment, Claim, Hello, capability_words
 from rushes.verbs import Verb
 from rushes.web import auth
 from rushes.web.api import worker_models
@@ -74,9 +75,16 @@ def register(
         who = auth.recognise(services, request, key, cookie)
         auth.only_admin(services, request, who, "only an admin may register workers")
     grant = access.grant_of(body.kinds)
+    told = _told(body)
 
     def add(tx: Tx) -> Registered:
-        worker_id, made = access.register_worker(tx, body.name, grant)
+        worker_id, made = access.register_worker(
+            tx,
+            body.name,
+            grant,
+            capabilities=capability_words(told.capabilities),
+            metadata=told.metadata,
+        )
         return _registered(worker_id, body.name, grant, made)
 
     return once.run(services, who, body, Registered, add)
@@ -91,12 +99,19 @@ def join(body: Join, request: Request, services: Here) -> Registered:
     return _registered(*joined)
 
 
+def _told(body: Register) -> Hello:
+    for name in ("capabilities", "metadata"):
+        encode_limited(name, getattr(body, name))
+    return shown_hello(Hello(kinds=[], capabilities=body.capabilities, metadata=body.metadata))
+
+
 def _registered(worker_id: str, name: str, grant: Grant, made: access.NewKey) -> Registered:
     return Registered(
         worker_id=worker_id,
         name=name,
         kinds=None if grant.kinds is None else list(grant.kinds),
         key=made.text,
+        api_key=made.text,
         prefix=made.prefix,
     )
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, create_model
 
 from rushes import verbs
 from rushes.verbs import Verb
@@ -87,8 +87,19 @@ KindNames = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_leng
 
 
 class Register(Body):
-    name: str = Field(min_length=1, max_length=100)
+    name: str = Field(
+        min_length=1,
+        max_length=100,
+        validation_alias=AliasChoices("name", "worker_name"),
+        description="May also be called `worker_name`.",
+    )
     kinds: KindNames | None = Field(None, description=GRANTED)
+    capabilities: list[str] | dict[str, Any] = Field(
+        [],
+        description="As in `hello`, and until that says something else. At most 10 KB, as all"
+        " that is told of a worker.",
+    )
+    metadata: dict[str, Any] = Field({}, description="About it, for people.")
 
 
 class Join(Body):
@@ -101,4 +112,5 @@ class Registered(BaseModel):
     name: str
     kinds: list[str] | None = Field(description=GRANTED)
     key: Annotated[str, SHOWN_ONCE] = Field(description="Shown once; keep it.")
+    api_key: Annotated[str, SHOWN_ONCE] = Field(description="The same as `key`.")
     prefix: str
