@@ -104,6 +104,21 @@ def joined(texts: Iterable[str]) -> str:
     return "".join(made)
 
 
+def spelled(text: str, words: Sequence[str]) -> list[str]:
+    """Each word with what the text has before it, so that any run of them reads as it does there:
+    engines cut "l'été" or "1,000" in two. A word that the text does not have stands apart."""
+    made: list[str] = []
+    place = 0
+    for word in words:
+        found = text.find(word, place)
+        if found >= 0 and not text[place:found].strip():
+            made.append(text[place : found + len(word)])
+            place = found + len(word)
+        else:
+            made.append(joined([made[-1], word])[len(made[-1]) :] if made else word)
+    return made
+
+
 # From an engine's results
 
 

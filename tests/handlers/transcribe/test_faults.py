@@ -207,6 +207,26 @@ def test_who_is_passed_over_is_listened_to_alone(tmp_path: Path, kept: Any) -> N
     assert len(engine.asked) == 2
 
 
+def test_a_window_that_was_listened_to_again_is_spelled_as_the_engine_did(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", list(range(29)))
+    texts = ["C", "'est", "l", "'excitation.", "A", "well", "-known", "1", ",000."]
+    spelling = "C'est l'excitation. A well-known 1,000."
+
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
+        if number:
+            return answer
+        words = [*answer.words[:4], *answer.words[24:]]
+        spoken = [replace(word, word=text) for word, text in zip(words, texts, strict=True)]
+        return replace(answer, text=spelling, words=spoken)
+
+    heard = Run(tmp_path / "run", source).attempt(Scripted(script=script))
+    between = [f"w{number}." for number in range(4, 24)]
+    assert heard.text == " ".join(["C'est l'excitation.", *between, "A well-known 1,000."])
+    assert words_of(heard) == ["C'est", "l'excitation.", *between, "A", "well-known", "1,000."]
+
+
 def test_what_is_made_up_where_nobody_speaks_is_left_out(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", list(range(5)))
 

@@ -16,7 +16,6 @@ from rushes.engines.engine import (
     DEFAULT_SPEAKERS,
     RATE,
     Engine,
-    EngineWord,
     SpeakerRequest,
     TranscribeRequest,
     TranscribeResult,
@@ -29,7 +28,7 @@ from rushes.handlers.transcribe.audio import Recording, extract, intervals_at
 from rushes.handlers.transcribe.plausibility import Verdict
 from rushes.handlers.transcribe.windows import Window
 from rushes.transcripts import passages
-from rushes.transcripts.transcript import Passage, TranscriptSegment, Turn, Word, joined
+from rushes.transcripts.transcript import Passage, TranscriptSegment, Turn, Word, joined, spelled
 from rushes.worker.context import JobContext
 
 # Sound is looked through for speech in stretches of this length.
@@ -255,16 +254,16 @@ class Work:
         """Engines pass over quiet people when somebody loud follows. All of a window is speech, so
         where there are no words for long it is listened to once more, alone."""
         pieces: list[Piece] = []
-        left = list(result.words)
-        for start, end in plausibility.passed_over(result, window.seconds):
-            part = window.part(start, end)
+        begin = 0
+        for start, stop in plausibility.passed_over(result, window.seconds):
+            part = window.part(start, stop)
             heard = self._believed(replace(request, sound=self._recording.sound(part)), part)
             self._job.log(f"listened again from {part.start:.1f} to {part.end:.1f} s")
             if heard.text:
-                before = [word for word in left if word.end <= start]
-                left = left[len(before) :]
-                pieces += [(window, _only(result, before)), (part, heard)]
-        return [*pieces, (window, _only(result, left) if pieces else result)]
+                end = begin + sum(word.end <= start for word in result.words[begin:])
+                pieces += [(window, _only(result, begin, end)), (part, heard)]
+                begin = end
+        return [*pieces, (window, _only(result, begin, None) if pieces else result)]
 
     def _has_more(self, result: TranscribeResult, window: Window) -> bool:
         """A loop fills any room; there is nothing behind it."""
@@ -397,8 +396,11 @@ class ResumePoint:
         return [self.begin, self.done, self.language]
 
 
-def _only(result: TranscribeResult, words: Sequence[EngineWord]) -> TranscribeResult:
-    return replace(result, text=joined(word.word for word in words), words=words)
+def _only(result: TranscribeResult, begin: int, end: int | None) -> TranscribeResult:
+    """Some of its words, spelled as the engine has spelled them."""
+    said = spelled(result.text, [word.word for word in result.words])
+    text = "".join(said[begin:end]).strip()
+    return replace(result, text=text, words=result.words[begin:end])
 
 
 def _words(window: Window, result: TranscribeResult) -> Iterator[Word]:
