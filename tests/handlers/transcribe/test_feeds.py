@@ -68,6 +68,19 @@ def test_tracks_with_different_speech_are_all_heard_in_the_order_of_time(tmp_pat
     assert "track 2 and track 1 were listened to" in run.result["warnings"][0]
 
 
+def test_what_a_microphone_hears_of_the_desktop_is_written_down_once(tmp_path: Path) -> None:
+    loud = recording(tmp_path / "loud.wav", [40, 41, 42, None, None, None, None, 47, None])
+    said = recording(tmp_path / "said.wav", [None, None, None, 3, 4, 5, 6, None, 8])
+    microphone = tmp_path / "microphone.wav"
+    echo = "[0:a]volume=0.3[echo];[echo][1:a]amix=inputs=2:normalize=0"
+    argv = [ffmpegs.known(), "-v", "error", "-i", str(loud), "-i", str(said)]
+    subprocess.run([*argv, "-filter_complex", echo, str(microphone)], check=True)
+    heard = Run(tmp_path / "run", tracks(tmp_path / "obs.mkv", loud, microphone)).attempt(
+        Scripted()
+    )
+    assert words_of(heard) == names(40, 41, 42, 3, 4, 5, 6, 47, 8)
+
+
 @pytest.mark.parametrize(("track", "numbers"), [(1, (1, 2)), (2, (7, 8))])
 def test_people_choose_a_track(tmp_path: Path, track: int, numbers: tuple[int, ...]) -> None:
     made = [recording(tmp_path / f"{n}.wav", [n, n + 1]) for n in (1, 7)]

@@ -29,6 +29,8 @@ TOGETHER = 0.5
 
 # For comparing samples: every so manyth, moved by up to 10 ms, as from one microphone to another.
 THIN, LAGS = 4, 40
+# An echo has less than this share of the power: -3 dB.
+FAINT = 0.5
 # Of one voice in two places, at least this much is the same; the half of a mix has more.
 SAME = 0.5
 
@@ -104,6 +106,16 @@ def _is_apart(loud: Sequence[Levels]) -> bool:
 def _usual(powers: Sequence[float]) -> float:
     """Of the loud moments of a channel; never nothing."""
     return max(sorted(powers)[len(powers) * 9 // 10], QUIET)
+
+
+def is_fainter(one: bytes, other: bytes) -> bool:
+    """As when a microphone hears a loudspeaker."""
+    return _level(one) < FAINT * _level(other)
+
+
+def _level(pcm: bytes) -> float:
+    samples = _thin(pcm)
+    return sum(each * each for each in samples) / max(len(samples), 1)
 
 
 def same(one: bytes, other: bytes) -> bool:

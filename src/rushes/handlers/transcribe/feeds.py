@@ -22,7 +22,9 @@ from rushes.worker.context import JobContext
 # Sound is looked through for speech in stretches of this length, until there is so much of it.
 STRETCH_SECONDS, SOME_SECONDS = 300.0, 1.0
 # So many moments of speech of this length are compared; most of them decide.
-PROBES, PROBE_SECONDS, MOST = 12, 0.5, 0.75
+PROBES, PROBE_SECONDS, MOST = 12, 0.5, 0.5
+# Of one stretch of speech, fewer do.
+ECHO_PROBES = 3
 # The same film for others: not a part of what is said in it.
 OTHER_VERSION = re.compile(r"(?i)comment|descri|karaoke")
 
@@ -86,6 +88,7 @@ class Chooser:
         one, other = recordings
         if not (self._spoken(one) and self._spoken(other)):
             return False
+        # Who is heard faintly on the other's channel, too, would be written down twice.
         return not (self._is_in(one, other) or self._is_in(other, one))
 
     def _with_speech(self, groups: Sequence[list[Recording]]) -> list[Recording]:
@@ -119,13 +122,16 @@ class Chooser:
         return len(languages) > 1 or bool(OTHER_VERSION.search(second.title or ""))
 
     def _is_within(self, group: Sequence[Recording], of: Sequence[Recording]) -> bool:
-        return all(any(self._is_in(each, other) for other in of) for each in group)
+        return all(any(self._is_in(each, other, loud=True) for other in of) for each in group)
 
-    def _is_in(self, one: Recording, other: Recording) -> bool:
-        """Whether what is said in the first is heard in the second as well."""
-        moments = _moments(self._spoken(one))
+    def _is_in(self, one: Recording, other: Recording, *, loud: bool = False) -> bool:
+        """Whether what is said in the first is heard in the second as well; with `loud`, not just
+        as an echo."""
+        moments = moments_of(self._spoken(one))
+        pairs = [(one.read(*each), other.read(*each)) for each in moments]
         same = sum(
-            channels.same(one.read(start, end), other.read(start, end)) for start, end in moments
+            channels.same(*each) and not (loud and channels.is_fainter(each[1], each[0]))
+            for each in pairs
         )
         return same > MOST * len(moments)
 
@@ -157,7 +163,25 @@ def _language(track: AudioStream) -> str | None:
     return (track.language or "").partition("-")[0] or None
 
 
-def _moments(speech: Sequence[Interval]) -> list[Interval]:
+def own(
+    recording: Recording, others: Sequence[Recording], speech: Sequence[Interval]
+) -> list[Interval]:
+    """Without what is only an echo of another track, such as a loudspeaker in a microphone."""
+    tracks = [each for each in others if each.feed.track != recording.feed.track]
+    return [
+        each for each in speech if not any(_is_echo(recording, other, each) for other in tracks)
+    ]
+
+
+def _is_echo(recording: Recording, other: Recording, interval: Interval) -> bool:
+    for moment in moments_of([interval], ECHO_PROBES):
+        here, there = recording.read(*moment), other.read(*moment)
+        if not (channels.is_fainter(here, there) and channels.same(here, there)):
+            return False
+    return True
+
+
+def moments_of(speech: Sequence[Interval], most: int = PROBES) -> list[Interval]:
     """All over what is said."""
     middles = [
         start + (number + 0.5) * (end - start) / count
@@ -165,7 +189,7 @@ def _moments(speech: Sequence[Interval]) -> list[Interval]:
         for count in [max(1, int((end - start) / (2 * PROBE_SECONDS)))]
         for number in range(count)
     ]
-    step = max(len(middles) / PROBES, 1.0)
-    chosen = [middles[int(step * number)] for number in range(min(PROBES, len(middles)))]
+    step = max(len(middles) / most, 1.0)
+    chosen = [middles[int(step * number)] for number in range(min(most, len(middles)))]
     half = PROBE_SECONDS / 2
     return [(max(each - half, 0.0), max(each - half, 0.0) + PROBE_SECONDS) for each in chosen]

@@ -22,7 +22,7 @@ from rushes.engines.engine import (
 )
 from rushes.engines.pace import Pace
 from rushes.engines.registry import Registry
-from rushes.handlers.transcribe import hearing, lines, windows
+from rushes.handlers.transcribe import feeds, hearing, lines, windows
 from rushes.handlers.transcribe.audio import Feed, Recording, Sound, intervals_at
 from rushes.handlers.transcribe.feeds import Chooser
 from rushes.handlers.transcribe.hearing import Hearing
@@ -230,8 +230,9 @@ class Work:
         end = min(begin + STRETCH_SECONDS, recording.seconds)
         found = self._engine.speech(recording.read(begin, end), self._job.listen)
         self._job.alive()
+        others = [each for each in self._recordings if each is not recording]
         plan = windows.plan(
-            intervals_at(found, begin),
+            feeds.own(recording, others, intervals_at(found, begin)),
             begin,
             end,
             is_last=end >= recording.seconds,
