@@ -245,6 +245,7 @@ def retranscribe(
     language: Annotated[str | None, cyclopts.Parameter(help="Such as en; else detected.")] = None,
     speakers: Annotated[int | None, cyclopts.Parameter(help="How many there are.")] = None,
     diarize: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell speakers apart.")] = False,
+    track: Annotated[int | None, cyclopts.Parameter(help="Of the sound, from 1.")] = None,
     translate: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Into English.")] = False,
     profile: Annotated[str | None, cyclopts.Parameter(help="A transcription profile.")] = None,
     json: output.Json = False,
@@ -255,6 +256,7 @@ def retranscribe(
         "language": language,
         "speakers": speakers,
         "diarize": diarize or None,
+        "track": track,
         "task": "translate" if translate else None,
         "profile": profile,
     }

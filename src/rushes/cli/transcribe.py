@@ -38,6 +38,10 @@ Diarize = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell speakers ap
 Speakers = Annotated[
     int | None, cyclopts.Parameter(help="How many speakers there are; tells them apart.")
 ]
+Track = Annotated[
+    int | None,
+    cyclopts.Parameter(help="Of the sound, from 1; else those that have speech."),
+]
 Translate = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Into English.")]
 Prompt = Annotated[str | None, cyclopts.Parameter(help="What it is about; names that come up.")]
 
@@ -53,6 +57,7 @@ def run(
     language: Language = None,
     diarize: Diarize = False,
     speakers: Speakers = None,
+    track: Track = None,
     translate: Translate = False,
     prompt: Prompt = None,
 ) -> int:
@@ -64,6 +69,7 @@ def run(
         "language": language,
         "diarize": diarize or None,
         "speakers": speakers,
+        "track": track,
         "task": "translate" if translate else None,
         "prompt": prompt,
     }

@@ -88,14 +88,27 @@ class Utterance:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """The language from `start` to `end` of a window; None when it is not clear. `probability`:
+    how sure that is, if the engine says so."""
+
+    start: float
+    end: float
+    language: str | None
+    probability: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscribeRequest:
-    """One window of speech, at most 30 seconds long. A `language` of None is to be detected; a
+    """One window of speech, at most 30 seconds long. A `language` of None is to be detected:
+    `expected` is the one that was spoken before, and another is to be taken only when it is sure. A
     `temperature` above 0 makes the engine guess more freely, to get out of a loop."""
 
     sound: bytes
     model: str = DEFAULT_MODEL
     language: str | None = None
+    expected: str | None = None
     task: Task = "transcribe"
     prompt: str | None = None
     temperature: float = 0.0
@@ -105,7 +118,9 @@ class TranscribeRequest:
 class TranscribeResult:
     """`words` is empty when the engine knows no times of words; then `utterances` may have some.
     The three after them tell how much the engine trusts itself; None when it does not say.
-    `is_cut`: there was no room for all that is said, so the window has to be asked for in parts."""
+    `is_cut`: there was no room for all that is said, so the window has to be asked for in parts.
+    `parts`: several languages are spoken, one after the other. There is no text then; each part is
+    to be asked for by itself."""
 
     text: str
     language: str | None = None
@@ -116,6 +131,7 @@ class TranscribeResult:
     average_logprob: float | None = None
     compression_ratio: float | None = None
     is_cut: bool = False
+    parts: Sequence[Spoken] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

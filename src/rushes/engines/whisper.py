@@ -6,6 +6,9 @@ up; here a window is encoded once and decoded once, since the caller cuts at pau
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +19,12 @@ from faster_whisper import transcribe as library
 from faster_whisper.audio import pad_or_trim
 from faster_whisper.tokenizer import Tokenizer
 
+from rushes.engines import spoken
 from rushes.engines.engine import (
     RATE,
     EngineUnavailable,
     EngineWord,
+    Spoken,
     TranscribeRequest,
     TranscribeResult,
 )
@@ -31,12 +36,49 @@ DRAWN = 5
 SHORTEST_SAMPLES = RATE // 20
 # What nobody can say in that time, in the script that needs most of them; a loop ends there.
 TOKENS_PER_SECOND, SPARE_TOKENS = 50, 24
+# Of what is encoded, a second has so many frames; a language is guessed of so many seconds.
+FRAMES, SLICE_SECONDS = 50, 5.0
+# Where it changes is looked for more closely.
+EDGE_SECONDS, EDGE_STEP_SECONDS = 2.0, 0.5
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"
 NO_CARD = (
     "RUSHES_ENGINE_DEVICE is cuda, but no CUDA device can be used here: set it to auto or cpu,"
     " or install the driver and the CUDA libraries"
 )
+
+
+class Slices:
+    """Of a window that was encoded: to encode is dear, to guess the language of a slice is not."""
+
+    def __init__(self, encoded: Any, guesses: Callable[[Any], dict[str, float]]) -> None:
+        self._whole = np.array(encoded.to_device(ctranslate2.Device.cpu))
+        self._guesses = guesses
+
+    def guess(self, start: float, end: float) -> Spoken:
+        guesses = self._of(start, end)
+        language = max(guesses, key=lambda name: guesses[name])
+        return Spoken(start, end, language, guesses[language])
+
+    def change(self, one: Spoken, other: Spoken) -> float:
+        """Where the first ends and the second begins, more or less: slices of both may be wrong
+        by their length."""
+        steps = int(2 * SLICE_SECONDS / EDGE_STEP_SECONDS)
+        first = max(one.start, one.end - SLICE_SECONDS)
+        for number in range(steps):
+            at = first + number * EDGE_STEP_SECONDS
+            if at + EDGE_SECONDS > other.end:
+                break
+            guesses = self._of(at, at + EDGE_SECONDS)
+            before = guesses.get(one.language or "", 0.0)
+            after = guesses.get(other.language or "", 0.0) or 1.0 - before
+            if after > before:
+                return at + EDGE_SECONDS / 2
+        return one.end
+
+    def _of(self, start: float, end: float) -> dict[str, float]:
+        piece = self._whole[:, round(start * FRAMES) : round(end * FRAMES)]
+        return self._guesses(ctranslate2.StorageView.from_array(np.ascontiguousarray(piece)))
 
 
 class Whisper:
@@ -51,14 +93,17 @@ class Whisper:
             return TranscribeResult(text="", language=request.language)
         features = self._model.feature_extractor(samples)
         encoded = self._model.encode(pad_or_trim(features))
-        language, probability = self._language(encoded, request.language)
+        duration = len(samples) / RATE
+        parts = self._spoken(encoded, request, duration)
+        if len(parts) > 1:
+            return TranscribeResult(text="", parts=parts)
+        [(language, probability)] = [(each.language, each.probability) for each in parts]
         tokenizer = Tokenizer(
             self._model.hf_tokenizer,
             self._model.model.is_multilingual,
             task=request.task,
             language=language,
         )
-        duration = len(samples) / RATE
         result, room = self._decode(encoded, tokenizer, request, duration)
         tokens = [each for each in result.sequences_ids[0] if each < tokenizer.eot]
         text = tokenizer.decode(tokens).strip()
@@ -73,13 +118,37 @@ class Whisper:
             is_cut=len(result.sequences_ids[0]) >= room,
         )
 
-    def _language(self, encoded: Any, given: str | None) -> tuple[str, float | None]:
+    def _spoken(
+        self, encoded: Any, request: TranscribeRequest, duration: float
+    ) -> Sequence[Spoken]:
+        """One language, or where each of several is spoken."""
         if not self._model.model.is_multilingual:
-            return "en", None
-        if given is not None:
-            return given, None
-        token, probability = self._model.model.detect_language(encoded)[0][0]
-        return token.strip("<|>"), float(probability)
+            return [Spoken(0.0, duration, "en")]
+        if request.language is not None:
+            return [Spoken(0.0, duration, request.language)]
+        if duration >= 2 * SLICE_SECONDS:
+            parts = self._parts(Slices(encoded, self._guesses), duration)
+            if len(parts) > 1:
+                return parts
+        guesses = self._guesses(encoded)
+        language = max(guesses, key=lambda name: guesses[name])
+        if request.expected in guesses and not spoken.is_believed(guesses[language], duration):
+            language = request.expected
+        return [Spoken(0.0, duration, language, guesses[language])]
+
+    def _parts(self, slices: Slices, duration: float) -> list[Spoken]:
+        count = int(duration / SLICE_SECONDS)
+        edges = [duration * number / count for number in range(count + 1)]
+        found = spoken.parts([slices.guess(*each) for each in pairwise(edges)])
+        for number, (one, other) in enumerate(pairwise(found)):
+            at = slices.change(one, other)
+            found[number] = replace(one, end=at)
+            found[number + 1] = replace(other, start=at)
+        return found
+
+    def _guesses(self, encoded: Any) -> dict[str, float]:
+        found = self._model.model.detect_language(encoded)[0]
+        return {token.strip("<|>"): float(probability) for token, probability in found}
 
     def _decode(
         self, encoded: Any, tokenizer: Tokenizer, request: TranscribeRequest, duration: float

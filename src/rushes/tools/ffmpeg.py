@@ -219,6 +219,51 @@ def speech(
     return [*argv, "-ac", "1", "-ar", str(rate), "-y", "-f", "s16le", f"file:{target}"]
 
 
+LEVELS = "4c|c0=c0|c1=c1|c2=0.5*c0+0.5*c1|c3=0.5*c0-0.5*c1"
+STATS = (
+    "astats=metadata=1:reset=1:measure_perchannel=RMS_level:measure_overall=none,"
+    "ametadata=mode=print"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechOutput:
+    """One stream as one channel of plain samples: a mix, or (`channel`) one of its channels."""
+
+    index: int
+    channel: int | None
+    target: Path
+
+
+def speech_tracks(
+    program: str,
+    source: Path,
+    outputs: Sequence[SpeechOutput],
+    *,
+    measured: Sequence[int],
+    zero: float,
+    rate: int,
+    seconds: float | None,
+) -> list[str]:
+    """In step with the picture. Of the streams to be `measured`, which have two channels, the
+    levels of left, right, mix and difference are written into the directory it runs in, twice a
+    second."""
+    argv = [program, *QUIET, "-copyts", *guarded(source), "-y"]
+    step = _in_step(zero, seconds, rate)
+    for each in outputs:
+        only = "" if each.channel is None else f",pan=mono|c0=c{each.channel}"
+        argv += ["-map", f"0:{each.index}", "-af", f"{step}{only}", "-ac", "1", "-ar", str(rate)]
+        argv += ["-f", "s16le", f"file:{each.target}"]
+    for index in measured:
+        levels = f"pan={LEVELS},asetnsamples=n={rate // 2}:p=1,{STATS}:file={levels_file(index)}"
+        argv += ["-map", f"0:{index}", "-af", f"{step},{levels}", "-f", "null", "-"]
+    return argv
+
+
+def levels_file(index: int) -> str:
+    return f"levels-{index}.txt"
+
+
 def _aac(output: Sound) -> list[str]:
     return ["-c:a", "aac", "-b:a", f"{output.bitrate}k", "-ac", str(min(2, output.channels))]
 

@@ -245,7 +245,7 @@ def keep_speech(
             "start_seconds": each.start,
             "end_seconds": each.end,
             "speaker": each.speaker,
-            "language": transcript.language,
+            "language": each.language or transcript.language,
             "text": _storable(each.text),
         }
         for each in transcript.segments
@@ -276,7 +276,8 @@ def keep_speech(
 def lexemes(transcript: Transcript) -> dict[str, Lexemes]:
     """By segment: what takes longest of `keep_speech`, and needs no database."""
     return {
-        each.id: _lexemes(_storable(each.text), transcript.language) for each in transcript.segments
+        each.id: _lexemes(_storable(each.text), each.language or transcript.language)
+        for each in transcript.segments
     }
 
 

@@ -23,13 +23,14 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptSegment:
-    """A sentence or so of one speaker."""
+    """A sentence or so of one speaker. `language`: only where it is not the transcript's."""
 
     id: str
     start: float
     end: float
     text: str
     speaker: str | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class Transcript:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
     """What one window of the sound gave. Without words it is one segment, or the `utterances`
-    whose times the engine knew (as segments whose ids do not matter)."""
+    whose times the engine knew (as segments whose ids do not matter). `feed`: which of several
+    tracks or channels it was heard on, each of which goes on while others do."""
 
     start: float
     end: float
@@ -61,19 +63,23 @@ class Passage:
     language: str | None = None
     words: Sequence[Word] = ()
     utterances: Sequence[TranscriptSegment] = ()
+    feed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Who speaks when; `speaker` is a label such as SPEAKER_00."""
+    """Who speaks when; `speaker` is a label such as SPEAKER_00. `feed`: as of a passage."""
 
     start: float
     end: float
     speaker: str
+    feed: int | None = None
 
 
 SEGMENT_SECONDS = 15.0
 SEGMENT_CHARACTERS = 200
+# Of people who talk at once, how long one is heard before the other is.
+PHRASE_SECONDS, PHRASE_PAUSE_SECONDS = 4.0, 0.4
 CLAUSE_END = re.compile(rf"[,;:–—、，；：،]+[{merge.CLOSING}]*$")
 # Scripts without spaces between words, with their punctuation.
 UNSPACED = (
@@ -104,6 +110,21 @@ def joined(texts: Iterable[str]) -> str:
     return "".join(made)
 
 
+def spelled(text: str, words: Sequence[str]) -> list[str]:
+    """Each word with what the text has before it, so that any run of them reads as it does there:
+    engines cut "l'été" or "1,000" in two. A word that the text does not have stands apart."""
+    made: list[str] = []
+    place = 0
+    for word in words:
+        found = text.find(word, place)
+        if found >= 0 and not text[place:found].strip():
+            made.append(text[place : found + len(word)])
+            place = found + len(word)
+        else:
+            made.append(joined([made[-1], word])[len(made[-1]) :] if made else word)
+    return made
+
+
 # From an engine's results
 
 
@@ -113,19 +134,68 @@ def build(
     """Without `turns` (None, or none at all) nobody is named anywhere."""
     usable = [each for each in passages if _is_time(each.start, each.end)]
     ordered = sorted(usable, key=lambda each: each.start)
-    pieces: list[_TimedText] = []
-    for passage in ordered:
-        pieces += _whole_words(passage) or _utterances(passage)
-    pieces = _in_order(pieces, max((each.end for each in ordered), default=0.0))
-    if turns:
-        pieces = _labelled(pieces, turns)
-    segments = [_segment(number, run) for number, run in enumerate(_runs(pieces), start=1)]
+    language = _longest(seconds_spoken(ordered))
+    end = max((each.end for each in ordered), default=0.0)
+    feeds = list(dict.fromkeys(each.feed for each in ordered))
+    spoken = [_heard_on(feed, ordered, turns or ()) for feed in feeds]
+    pieces = spoken[0] if len(spoken) == 1 else _in_order(_by_turns(spoken), end)
+    segments = [
+        _segment(number, run, language) for number, run in enumerate(_runs(pieces), start=1)
+    ]
     return Transcript(
         text=joined(each.text for each in segments),
-        language=_language(ordered),
+        language=language,
         segments=segments,
         words=[each.word for each in pieces if not each.is_segment],
         engine=engine,
+    )
+
+
+def _heard_on(
+    feed: int | None, passages: Sequence[Passage], turns: Sequence[Turn]
+) -> list[_TimedText]:
+    own = [each for each in passages if each.feed == feed]
+    pieces: list[_TimedText] = []
+    for passage in own:
+        language = _name(passage.language)
+        heard = _whole_words(passage) or _utterances(passage)
+        pieces += [_TimedText(each.word, each.is_segment, language) for each in heard]
+    pieces = _in_order(pieces, max((each.end for each in own), default=0.0))
+    speaking = [each for each in turns if each.feed == feed]
+    return _labelled(pieces, speaking) if speaking else pieces
+
+
+def _by_turns(spoken: Sequence[Sequence[_TimedText]]) -> list[_TimedText]:
+    """Of people who talk at once one is heard out, for a phrase, before the other is."""
+    phrases: list[list[_TimedText]] = []
+    for pieces in spoken:
+        phrase: list[_TimedText] = []
+        for each in pieces:
+            if phrase and _is_new_phrase(phrase, each):
+                phrases.append(phrase)
+                phrase = []
+            phrase.append(each)
+        phrases += [phrase] if phrase else []
+    made: list[_TimedText] = []
+    for phrase in sorted(phrases, key=lambda phrase: phrase[0].word.start):
+        until = made[-1].word.end if made else 0.0
+        made += [each if each.word.start >= until else _not_before(until, each) for each in phrase]
+    return made
+
+
+def _not_before(moment: float, text: _TimedText) -> _TimedText:
+    word = replace(text.word, start=moment, end=max(text.word.end, moment))
+    return replace(text, word=word)
+
+
+def _is_new_phrase(phrase: Sequence[_TimedText], following: _TimedText) -> bool:
+    before = phrase[-1]
+    return (
+        following.is_segment
+        or before.is_segment
+        or _is_apart(before, following)
+        or following.word.start - before.word.end >= PHRASE_PAUSE_SECONDS
+        or following.word.end - phrase[0].word.start > PHRASE_SECONDS
     )
 
 
@@ -135,6 +205,7 @@ class _TimedText:
 
     word: Word
     is_segment: bool = False
+    language: str | None = None
 
 
 def _whole_words(passage: Passage) -> list[_TimedText]:
@@ -207,14 +278,21 @@ def _in_order(pieces: Sequence[_TimedText], end: float) -> list[_TimedText]:
         starts[number] = limit = min(starts[number], limit - 1)
     ends = [*starts[1:], last][: len(starts)]
     return [
-        _TimedText(_moved(each.word, start, stop), each.is_segment)
+        _TimedText(_moved(each.word, start, stop), each.is_segment, each.language)
         for each, start, stop in zip(pieces, starts, ends, strict=True)
     ]
 
 
 def _moved(word: Word, start: int, stop: int) -> Word:
     end = min(max(round(word.end * 1000), start + 1), stop)
-    return Word(start=start / 1000, end=end / 1000, word=word.word, confidence=word.confidence)
+    # Not `replace`, which is slow: there are many.
+    return Word(
+        start=start / 1000,
+        end=end / 1000,
+        word=word.word,
+        speaker=word.speaker,
+        confidence=word.confidence,
+    )
 
 
 def _labelled(pieces: Sequence[_TimedText], turns: Sequence[Turn]) -> list[_TimedText]:
@@ -224,32 +302,31 @@ def _labelled(pieces: Sequence[_TimedText], turns: Sequence[Turn]) -> list[_Time
     heard = iter(merge.speakers(intervals, turns))
     named = iter(words)
     return [
-        _TimedText(replace(each.word, speaker=next(heard)), is_segment=True)
+        replace(each, word=replace(each.word, speaker=next(heard)))
         if each.is_segment
-        else _TimedText(next(named))
+        else replace(each, word=next(named))
         for each in pieces
     ]
 
 
-def _runs(pieces: Sequence[_TimedText]) -> Iterator[list[Word]]:
-    """What is to be one segment each."""
-    run: list[Word] = []
-    was_segment = False
+def _runs(pieces: Sequence[_TimedText]) -> Iterator[tuple[list[Word], str | None]]:
+    """What is to be one segment each, and its language."""
+    run: list[_TimedText] = []
     for each in pieces:
-        if run and (each.is_segment or was_segment or _is_apart(run[-1], each.word)):
-            yield from _short(run)
+        if run and (each.is_segment or run[-1].is_segment or _is_apart(run[-1], each)):
+            yield from ((words, run[0].language) for words in _short([one.word for one in run]))
             run = []
-        run.append(each.word)
-        was_segment = each.is_segment
+        run.append(each)
     if run:
-        yield from _short(run)
+        yield from ((words, run[0].language) for words in _short([one.word for one in run]))
 
 
-def _is_apart(before: Word, after: Word) -> bool:
+def _is_apart(before: _TimedText, after: _TimedText) -> bool:
     return (
-        merge.ends_sentence(before.word)
-        or before.speaker != after.speaker
-        or after.start - before.end >= merge.PAUSE_SECONDS
+        merge.ends_sentence(before.word.word)
+        or before.word.speaker != after.word.speaker
+        or before.language != after.language
+        or after.word.start - before.word.end >= merge.PAUSE_SECONDS
     )
 
 
@@ -277,25 +354,37 @@ def _best_cut(run: Sequence[Word], length: int) -> int:
     return max(middle or [len(run) // 2], key=worth)
 
 
-def _segment(number: int, run: Sequence[Word]) -> TranscriptSegment:
+def _segment(
+    number: int, run: tuple[Sequence[Word], str | None], language: str | None
+) -> TranscriptSegment:
+    words, own = run
     return TranscriptSegment(
         id=ID.format(number),
-        start=run[0].start,
-        end=run[-1].end,
-        text=joined(each.word for each in run),
-        speaker=merge.speaker_of(run),
+        start=words[0].start,
+        end=words[-1].end,
+        text=joined(each.word for each in words),
+        speaker=merge.speaker_of(words),
+        language=own if own != language else None,
     )
 
 
-def _language(passages: Sequence[Passage]) -> str | None:
-    """The one that is spoken longest."""
+def seconds_spoken(passages: Sequence[Passage]) -> dict[str, float]:
+    """How long each language is."""
     seconds: dict[str, float] = {}
     for each in passages:
-        name = clean(each.language or "")[:LANGUAGE_LIMIT]
+        name = _name(each.language)
         if name and clean(each.text):
             spoken = sum(word.end - word.start for word in each.words) or each.end - each.start
             seconds[name] = seconds.get(name, 0.0) + spoken
+    return seconds
+
+
+def _longest(seconds: Mapping[str, float]) -> str | None:
     return max(seconds, key=lambda name: seconds[name], default=None)
+
+
+def _name(language: str | None) -> str | None:
+    return clean(language or "")[:LANGUAGE_LIMIT] or None
 
 
 # As JSON
@@ -313,6 +402,7 @@ def encode(t: Transcript) -> dict[str, Any]:
                 "start": round(each.start, 3),
                 "end": round(each.end, 3),
                 **_speaker(each),
+                **({} if each.language is None else {"language": each.language}),
                 "text": each.text,
             }
             for each in t.segments
@@ -415,6 +505,7 @@ def _read_segment(entry: Mapping[Any, Any]) -> TranscriptSegment | None:
         end=times[1],
         text=text,
         speaker=_text(entry.get("speaker"))[:SPEAKER_LIMIT] or None,
+        language=_text(entry.get("language"))[:LANGUAGE_LIMIT] or None,
     )
 
 

@@ -425,12 +425,14 @@ class QueueHistory(BaseModel):
 
 
 class TranscriptSegment(BaseModel):
-    """`speaker` is only there where speakers were told apart."""
+    """`speaker` is only there where speakers were told apart, `language` where it is another than
+    the transcript's."""
 
     id: str
     start: float
     end: float
     speaker: str | None = None
+    language: str | None = None
     text: str
 
 

@@ -45,10 +45,7 @@ class Broken(Exception):
 
 def recording(path: Path, words: Sequence[int | None]) -> Path:
     """A second for each: the number of its word, or None for silence."""
-    samples = array("h")
-    for word in words:
-        loud = 0 if word is None else QUIET + STEP * word
-        samples.extend([loud] * int(SPOKEN * RATE) + [0] * (RATE - int(SPOKEN * RATE)))
+    samples = samples_of(words)
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
@@ -57,12 +54,44 @@ def recording(path: Path, words: Sequence[int | None]) -> Path:
     return path
 
 
-def second_default(path: Path, *tracks: Path) -> Path:
-    """Two recordings as the tracks of one file, which calls the second its default."""
-    inputs = [word for each in tracks for word in ("-i", str(each))]
-    argv = [ffmpegs.known(), "-v", "error", *inputs, "-map", "0", "-map", "1", "-c:a", "flac"]
-    argv += ["-disposition:a:0", "0", "-disposition:a:1", "default", str(path)]
-    subprocess.run(argv, check=True)
+def samples_of(words: Sequence[int | None]) -> array[int]:
+    samples = array("h")
+    for word in words:
+        loud = 0 if word is None else QUIET + STEP * word
+        samples.extend([loud] * int(SPOKEN * RATE) + [0] * (RATE - int(SPOKEN * RATE)))
+    return samples
+
+
+def tracks(path: Path, *recordings: Path, default: int = 0, languages: Sequence[str] = ()) -> Path:
+    """Recordings as the tracks of one file."""
+    argv = [ffmpegs.known(), "-v", "error"]
+    argv += [word for each in recordings for word in ("-i", str(each))]
+    for number in range(len(recordings)):
+        argv += ["-map", f"{number}", f"-disposition:a:{number}"]
+        argv += ["default" if number == default else "0"]
+    for number, language in enumerate(languages):
+        argv += [f"-metadata:s:a:{number}", f"language={language}"]
+    subprocess.run([*argv, "-c:a", "flac", str(path)], check=True)
+    return path
+
+
+def second_default(path: Path, *recordings: Path) -> Path:
+    """Of two tracks the file calls the second its default."""
+    return tracks(path, *recordings, default=1)
+
+
+def channels(path: Path, left: Sequence[int | None], right: Sequence[int | None]) -> Path:
+    """Two recordings as the channels of one."""
+    sides = [samples_of(each) for each in (left, right)]
+    length = max(map(len, sides))
+    for side in sides:
+        side.extend([0] * (length - len(side)))
+    together = array("h", (each for pair in zip(*sides, strict=True) for each in pair))
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes(together.tobytes())
     return path
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from handlers.transcribe.faulty import SPOKEN, Broken, Run, Scripted, recording, second_default
+from handlers.transcribe.faulty import SPOKEN, Broken, Run, Scripted, recording
 from rushes import errors
 from rushes.engines.engine import (
     EngineUnavailable,
     SpeakerRequest,
     SpeakerTurn,
+    Spoken,
     TranscribeRequest,
     TranscribeResult,
     Watch,
@@ -53,12 +54,6 @@ def test_every_word_is_heard_once_at_its_time(tmp_path: Path, talk: Path) -> Non
         assert word.end == pytest.approx(second + SPOKEN, abs=0.05)
     assert len(engine.asked) >= 5
     assert all(len(request.sound) <= 30 * 32_000 for request in engine.asked)
-
-
-def test_the_track_that_players_begin_with_is_written_down(tmp_path: Path) -> None:
-    tracks = [recording(tmp_path / f"{n}.wav", [n, n + 1]) for n in (1, 7)]
-    source = second_default(tmp_path / "tracks.mka", *tracks)
-    assert words_of(Run(tmp_path / "run", source).attempt(Scripted())) == ["w7.", "w8."]
 
 
 def test_a_crash_at_any_window_costs_that_window_and_no_other(tmp_path: Path, talk: Path) -> None:
@@ -207,6 +202,26 @@ def test_who_is_passed_over_is_listened_to_alone(tmp_path: Path, kept: Any) -> N
     assert len(engine.asked) == 2
 
 
+def test_a_window_that_was_listened_to_again_is_spelled_as_the_engine_did(tmp_path: Path) -> None:
+    source = recording(tmp_path / "short.wav", list(range(29)))
+    texts = ["C", "'est", "l", "'excitation.", "A", "well", "-known", "1", ",000."]
+    spelling = "C'est l'excitation. A well-known 1,000."
+
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
+        if number:
+            return answer
+        words = [*answer.words[:4], *answer.words[24:]]
+        spoken = [replace(word, word=text) for word, text in zip(words, texts, strict=True)]
+        return replace(answer, text=spelling, words=spoken)
+
+    heard = Run(tmp_path / "run", source).attempt(Scripted(script=script))
+    between = [f"w{number}." for number in range(4, 24)]
+    assert heard.text == " ".join(["C'est l'excitation.", *between, "A well-known 1,000."])
+    assert words_of(heard) == ["C'est", "l'excitation.", *between, "A", "well-known", "1,000."]
+
+
 def test_what_is_made_up_where_nobody_speaks_is_left_out(tmp_path: Path) -> None:
     source = recording(tmp_path / "short.wav", list(range(5)))
 
@@ -232,16 +247,92 @@ def test_silence_is_never_shown_to_the_engine(tmp_path: Path) -> None:
     assert heard.text == ""
 
 
-def test_the_language_is_detected_once_and_kept_after_a_crash(tmp_path: Path, talk: Path) -> None:
+def test_the_language_is_detected_in_every_window_and_expected_after_a_crash(
+    tmp_path: Path, talk: Path
+) -> None:
     run = Run(tmp_path, talk)
     first = Scripted(script=_breaks_at(2))
     with pytest.raises(Broken):
         run.attempt(first)
-    assert [request.language for request in first.asked] == [None, "en", "en"]
+    assert [request.expected for request in first.asked] == [None, "en", "en"]
     second = Scripted()
     run.attempt(second)
-    assert {request.language for request in second.asked} == {"en"}
+    assert {request.expected for request in second.asked} == {"en"}
+    assert {request.language for request in [*first.asked, *second.asked]} == {None}
     assert run.result["language"] == "en"
+
+
+@pytest.mark.parametrize(("probability", "asked_again"), [(0.95, 0), (0.4, 1), (None, 0)])
+def test_another_language_counts_when_the_engine_is_sure(
+    tmp_path: Path, talk: Path, probability: float | None, asked_again: int
+) -> None:
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
+        if number < 3 or request.language:
+            return replace(answer, language=request.language or "en")
+        return replace(answer, language="fr", language_probability=probability)
+
+    plain = Scripted()
+    Run(tmp_path / "plain", talk).attempt(plain)
+    run = Run(tmp_path / "run", talk)
+    engine = Scripted(script=script)
+    heard = run.attempt(engine)
+    french = len(plain.asked) - 3
+    assert len(engine.asked) == len(plain.asked) + asked_again * french
+    assert words_of(heard) == [f"w{number}." for number in range(130)]
+    others = [each for each in heard.segments if each.language]
+    if asked_again:
+        assert (heard.language, others) == ("en", [])
+    else:
+        longest = "en" if len(others) < len(heard.segments) / 2 else "fr"
+        assert (heard.language, run.result["language"]) == (longest, longest)
+        assert {each.language for each in others} == {"en", "fr"} - {longest}
+
+
+def test_a_given_language_is_the_only_one(tmp_path: Path, talk: Path) -> None:
+    engine = Scripted()
+    Run(tmp_path, talk, language="de").attempt(engine)
+    assert {request.language for request in engine.asked} == {"de"}
+
+
+def test_a_window_in_two_languages_is_heard_in_two_parts_even_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    source = recording(tmp_path / "short.wav", list(range(20)))
+
+    def script(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
+        first = answer.words[0].word
+        if request.language:
+            return replace(answer, language=request.language)
+        if first == "w12.":
+            return replace(answer, language="fr")
+        return TranscribeResult(text="", parts=[Spoken(0, 11.9, "en"), Spoken(11.9, 20, "fr")])
+
+    whole = Run(tmp_path / "whole", source)
+    heard = whole.attempt(Scripted(script=script))
+    assert words_of(heard) == [f"w{number}." for number in range(20)]
+    assert heard.language == "en"
+    assert [each.text for each in heard.segments if each.language == "fr"] == [
+        f"w{number}." for number in range(12, 20)
+    ]
+    run = Run(tmp_path / "run", source)
+
+    def breaks(
+        number: int, request: TranscribeRequest, answer: TranscribeResult
+    ) -> TranscribeResult:
+        if number == 2:
+            raise Broken
+        return script(number, request, answer)
+
+    with pytest.raises(Broken):
+        run.attempt(Scripted(script=breaks))
+    assert len(run.kept()) == 1
+    again = Scripted(script=script)
+    assert transcript.encode(run.attempt(again)) == transcript.encode(heard)
+    assert len(again.asked) == 1
 
 
 def test_an_unsure_language_is_asked_for_again(tmp_path: Path, talk: Path) -> None:
@@ -253,7 +344,7 @@ def test_an_unsure_language_is_asked_for_again(tmp_path: Path, talk: Path) -> No
     engine = Scripted(script=script)
     run = Run(tmp_path, talk)
     run.attempt(engine)
-    assert [request.language for request in engine.asked[:3]] == [None, None, "en"]
+    assert [request.expected for request in engine.asked[:3]] == [None, None, "en"]
 
 
 def test_hints_reach_the_engine(tmp_path: Path) -> None:
@@ -377,7 +468,7 @@ def test_a_translation_is_english_and_what_is_spoken_is_kept(tmp_path: Path, tal
         run.attempt(Scripted(script=breaks))
     engine = Scripted(script=german)
     assert run.attempt(engine).language == "en"
-    assert {request.language for request in engine.asked} == {"de"}
+    assert {request.expected for request in engine.asked} == {"de"}
     assert run.result["language"] == "en"
 
 

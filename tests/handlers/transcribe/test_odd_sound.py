@@ -55,14 +55,58 @@ def test_two_channels_with_a_speaker_each_are_both_heard(
 
 
 @pytest.mark.thorough
-def test_of_two_tracks_of_speech_the_default_one_is_written_down(
+def test_people_who_talk_at_once_on_a_channel_each_are_both_written_down(
+    tmp_path: Path, engine: LocalEngine
+) -> None:
+    readers = speech.librivox()
+    reader = b"".join(each.sound for each in readers[:2])
+    source = written(tmp_path / "both.wav", speech.pcm("jfk"), reader)
+    found = heard(tmp_path, engine, source, diarize=True)
+    for speaker, said in (
+        ("SPEAKER_00", speech.JFK_TEXT),
+        ("SPEAKER_01", " ".join(each.text for each in readers[:2])),
+    ):
+        own = " ".join(word.word for word in found.words if word.speaker == speaker)
+        assert jiwer.wer(speech.plain(said), speech.plain(own)) <= 0.15
+
+
+@pytest.mark.thorough
+def test_tracks_with_speech_are_all_heard_and_one_can_be_chosen(
     tmp_path: Path, engine: LocalEngine
 ) -> None:
     (reader, *_) = speech.librivox()
     first = written(tmp_path / "first.wav", reader.sound)
     source = second_default(tmp_path / "tracks.mka", first, speech.recording("jfk"))
-    found = heard(tmp_path, engine, source)
+    both = heard(tmp_path / "both", engine, source)
+    assert abs(len(both.words) - len(f"{speech.JFK_TEXT} {reader.text}".split())) <= 4
+    found = heard(tmp_path / "one", engine, source, track=2)
     assert jiwer.wer(speech.plain(speech.JFK_TEXT), speech.plain(found.text)) <= 0.15
+
+
+def test_speech_in_antiphase_is_heard(tmp_path: Path, engine: LocalEngine) -> None:
+    sound = array("h", speech.pcm("jfk")[: 4 * BYTES_PER_SECOND])
+    opposite = array("h", (max(-each, -32767) for each in sound))
+    source = written(tmp_path / "antiphase.wav", sound.tobytes(), opposite.tobytes())
+    found = heard(tmp_path, engine, source)
+    assert speech.plain(found.text).startswith("and so my fellow americans")
+
+
+@pytest.mark.thorough
+def test_three_languages_in_one_recording_are_written_down_as_they_are(
+    tmp_path: Path, engine: LocalEngine
+) -> None:
+    pause = speech.silence(0.7)
+    names = ("jfk", "prompt-fr", "prompt-ru")
+    source = written(tmp_path / "mixed.wav", pause.join(speech.pcm(each) for each in names))
+    found = heard(tmp_path, engine, source)
+    ends = [len(speech.pcm(each)) / BYTES_PER_SECOND for each in names]
+    english = " ".join(word.word for word in found.words if word.end < ends[0] + 0.5)
+    assert jiwer.wer(speech.plain(speech.JFK_TEXT), speech.plain(english)) <= 0.15
+    russian = "".join(word.word for word in found.words if word.start > sum(ends[:2]) + 1.4)
+    letters = [each for each in russian if each.isalpha()]
+    assert sum("а" <= each.lower() <= "я" for each in letters) > 0.9 * len(letters) > 50
+    assert found.language == "ru"
+    assert {each.language for each in found.segments} == {None, "en", "fr"}
 
 
 def test_music_is_not_made_into_words(tmp_path: Path, engine: LocalEngine) -> None:

@@ -289,6 +289,16 @@ def test_a_worker_elsewhere_needs_nothing_but_http(either_server: Running, tmp_p
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+def test_a_track_is_asked_for(either_server: Running, tmp_path: Path) -> None:
+    media_id = upload(either_server, recording(tmp_path / "short.wav", [1]))
+    assert either_server.rushes.job(ask(either_server, media_id, track=2)["id"]).args["track"] == 2
+    with either_server.client() as admin:
+        address = f"/media/{media_id}/retranscribe"
+        assert admin.post(address, json={"track": 0}).status_code == 422
+        again = admin.post(address, json={"track": 1}).json()
+    assert either_server.rushes.job(again["id"]).args["track"] == 1
+
+
 def test_who_has_a_graphics_card_is_preferred(either_server: Running, tmp_path: Path) -> None:
     media_id = upload(either_server, recording(tmp_path / "short.wav", [1]))
     job = either_server.rushes.job(ask(either_server, media_id)["id"])

@@ -1,14 +1,14 @@
 """The sound of a job as engines want it: one channel of plain samples, in a file of its own.
 
-Extracted once, whatever the container; read in stretches, so that ten hours take no more memory
-than ten minutes.
+Each track or channel that is listened to is extracted once, whatever the container; it is read in
+stretches, so that ten hours take no more memory than ten minutes.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from rushes.engines.engine import BYTES_PER_SECOND, RATE
 from rushes.handlers.transcode.audio import begin
 from rushes.handlers.transcode.segments import explained
 from rushes.handlers.transcode.source import LIMITS, SLACK_BYTES
+from rushes.handlers.transcribe import channels
+from rushes.handlers.transcribe.channels import Layout
 from rushes.handlers.transcribe.windows import Interval, Window
 from rushes.tools import ffmpeg, process, programs
-from rushes.tools.probe import Probe, probe
+from rushes.tools.probe import AudioStream, Probe, probe
 from rushes.worker.context import JobContext
 
 # How finely the quietest moment is looked for.
@@ -28,12 +30,24 @@ UNREADABLE = "the sound could not be read to its end: what comes after is missin
 Input = tuple[Path, int, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What is listened to by itself: a track of the file (counted from 0), or a channel of it."""
+
+    track: int
+    channel: int | None = None
+
+    def __str__(self) -> str:
+        side = "" if self.channel is None else f", {('left', 'right')[self.channel]} channel"
+        return f"track {self.track + 1}{side}"
+
+
 class Recording:
     """Samples in a file; times in seconds."""
 
-    def __init__(self, path: Path, warnings: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, feed: Feed) -> None:
         self.path = path
-        self.warnings = warnings
+        self.feed = feed
         self._file = path.open("rb")
         self.seconds = path.stat().st_size // 2 * 2 / BYTES_PER_SECOND
 
@@ -59,28 +73,114 @@ class Recording:
         self._file.close()
 
 
-def extract(job: JobContext) -> Recording | None:
-    """What is heard of the media as people have cut and mixed it; None when it has no sound."""
-    edit = job.args.get("edit") or {}
-    inputs, expected = _inputs(job, edit)
-    if not inputs:
-        return None
-    start, end = float(edit.get("start") or 0.0), edit.get("end")
-    seconds = None if end is None else float(end) - start
-    target = job.scratch / "speech.pcm"
-    size = int((seconds or expected or 0.0) * BYTES_PER_SECOND)
-    job.check_room(size + SLACK_BYTES)
-    argv = ffmpeg.speech(programs.ffmpeg(), inputs, target, rate=RATE, seconds=seconds)
-    limits = replace(LIMITS, wall_seconds=6 * 3600.0)
-    warnings = []
-    try:
-        with explained(job, "reading the sound"):
-            process.run(argv, limits=limits, watch=_watch(job))
-    except process.ToolFailed as error:
-        if not error.gave_up or not target.exists() or not target.stat().st_size:
-            raise
-        warnings.append(UNREADABLE)
-    return Recording(target, warnings)
+class Sound:
+    """What is heard of a media as people have cut and mixed it. `tracks` is empty when nothing is;
+    `warnings` are for people."""
+
+    def __init__(self, job: JobContext) -> None:
+        self._job = job
+        edit = job.args.get("edit") or {}
+        self._start = float(edit.get("start") or 0.0)
+        end = edit.get("end")
+        self._seconds = None if end is None else float(end) - self._start
+        self._inputs: list[Input] = []
+        self.tracks: Sequence[AudioStream] = ()
+        self.default = 0
+        self.warnings: list[str] = []
+        self._open(edit.get("overlay") or {})
+
+    def _open(self, overlay: Mapping[str, Any]) -> None:
+        path = self._job.source()
+        main = probe(path, _watch(self._job))
+        self._expected = main.duration
+        sound = overlay.get("sound", "main")
+        if not overlay or (sound == "main" and main.audios):
+            self._take(path, main)
+            return
+        other = self._job.source(str(overlay["media_id"]))
+        second = probe(other, _watch(self._job))
+        if not main.audios or (sound == "overlay" and second.audios):
+            self._take(other, second)
+            return
+        self._take(path, main)
+        if second.audios:
+            self._take_mix(second, other)
+
+    def _take(self, path: Path, found: Probe) -> None:
+        if found.default_audio is not None:
+            self.tracks = found.audios
+            self.default = list(found.audios).index(found.default_audio)
+            self._path, self._zero = path, begin(found) + self._start
+            self._inputs = [(path, found.default_audio.index, self._zero)]
+
+    def _take_mix(self, found: Probe, path: Path) -> None:
+        """People have made one sound of two files: there is nothing to choose."""
+        assert found.default_audio is not None
+        self._inputs.append((path, found.default_audio.index, begin(found) + self._start))
+        self.tracks, self.default = [self.tracks[self.default]], 0
+
+    @property
+    def is_mix(self) -> bool:
+        return len(self._inputs) > 1
+
+    def extract(
+        self, feeds: Sequence[Feed], *, is_measured: bool = False
+    ) -> tuple[list[Recording], dict[int, Layout]]:
+        """In one go; with `is_measured`, also how the channels of each track are laid out."""
+        size = int((self._seconds or self._expected or 0.0) * BYTES_PER_SECOND)
+        self._job.check_room(len(feeds) * size + SLACK_BYTES)
+        scratch = self._job.scratch
+        targets = [
+            scratch / f"speech-{each.track}-{'mix' if each.channel is None else each.channel}.pcm"
+            for each in feeds
+        ]
+        stereo = [
+            each.track
+            for each in feeds
+            if is_measured and not self.is_mix and self.tracks[each.track].channels == 2
+        ]
+        try:
+            self._run(self._argv(feeds, targets, stereo), scratch)
+        except process.ToolFailed as error:
+            whole = all(each.exists() and each.stat().st_size for each in targets)
+            if not error.gave_up or not whole:
+                raise
+            if UNREADABLE not in self.warnings:
+                self.warnings.append(UNREADABLE)
+        layouts = {track: self._layout(track) for track in stereo}
+        return [Recording(*each) for each in zip(targets, feeds, strict=True)], layouts
+
+    def _argv(
+        self, feeds: Sequence[Feed], targets: Sequence[Path], stereo: Sequence[int]
+    ) -> list[str]:
+        program = programs.ffmpeg()
+        if self.is_mix:
+            [target] = targets
+            return ffmpeg.speech(program, self._inputs, target, rate=RATE, seconds=self._seconds)
+        outputs = [
+            ffmpeg.SpeechOutput(
+                index=self.tracks[feed.track].index, channel=feed.channel, target=target
+            )
+            for feed, target in zip(feeds, targets, strict=True)
+        ]
+        return ffmpeg.speech_tracks(
+            program,
+            self._path,
+            outputs,
+            measured=[self.tracks[each].index for each in stereo],
+            zero=self._zero,
+            rate=RATE,
+            seconds=self._seconds,
+        )
+
+    def _run(self, argv: Sequence[str], scratch: Path) -> None:
+        limits = replace(LIMITS, wall_seconds=6 * 3600.0)
+        with explained(self._job, "reading the sound"):
+            process.run(argv, limits=limits, watch=_watch(self._job), cwd=scratch)
+
+    def _layout(self, track: int) -> Layout:
+        path = self._job.scratch / ffmpeg.levels_file(self.tracks[track].index)
+        return channels.layout(channels.read(path.read_bytes() if path.exists() else b""))
 
 
 def _watch(job: JobContext) -> process.Watch:
@@ -89,28 +189,6 @@ def _watch(job: JobContext) -> process.Watch:
         job.alive()
 
     return watch
-
-
-def _inputs(job: JobContext, edit: dict[str, Any]) -> tuple[list[Input], float | None]:
-    """The streams to listen to, each with the moment of its own time that the result begins at."""
-    start = float(edit.get("start") or 0.0)
-    path = job.source()
-    found = probe(path, _watch(job))
-    overlay = edit.get("overlay") or {}
-    main = _heard(path, found, start)
-    if not overlay:
-        return main, found.duration
-    sound = overlay.get("sound", "main")
-    if sound == "main" and main:
-        return main, found.duration
-    other = job.source(str(overlay["media_id"]))
-    second = _heard(other, probe(other, _watch(job)), start)
-    return (second if sound == "overlay" and second else main + second), found.duration
-
-
-def _heard(path: Path, found: Probe, start: float) -> list[Input]:
-    audio = found.default_audio
-    return [] if audio is None else [(path, audio.index, begin(found) + start)]
 
 
 def intervals_at(intervals: Sequence[Interval], begin: float) -> list[Interval]:

@@ -7,7 +7,7 @@ whoever takes over goes on there. The document is made of the passages when the 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,32 +16,26 @@ from rushes.engines.engine import (
     DEFAULT_SPEAKERS,
     RATE,
     Engine,
-    EngineWord,
     SpeakerRequest,
+    SpeakerTurn,
     TranscribeRequest,
-    TranscribeResult,
-    Utterance,
 )
 from rushes.engines.pace import Pace
 from rushes.engines.registry import Registry
-from rushes.handlers.transcribe import plausibility, windows
-from rushes.handlers.transcribe.audio import Recording, extract, intervals_at
-from rushes.handlers.transcribe.plausibility import Verdict
+from rushes.handlers.transcribe import feeds, hearing, lines, windows
+from rushes.handlers.transcribe.audio import Feed, Recording, Sound, intervals_at
+from rushes.handlers.transcribe.feeds import Chooser
+from rushes.handlers.transcribe.hearing import Hearing
+from rushes.handlers.transcribe.lines import Line, ResumePoint
 from rushes.handlers.transcribe.windows import Window
-from rushes.transcripts import passages
-from rushes.transcripts.transcript import Passage, TranscriptSegment, Turn, Word, joined
+from rushes.transcripts import passages, transcript
+from rushes.transcripts.transcript import Turn
 from rushes.worker.context import JobContext
 
 # Sound is looked through for speech in stretches of this length.
 STRETCH_SECONDS = 300.0
-# A detected language this sure is believed for the rest of the recording.
-SURE = 0.7
-# After so many windows the one that was heard most is.
-UNDECIDED_WINDOWS = 5
 PREPARING, TRANSCRIBING, DIARIZING, MERGING, SAVING = 0.05, 0.20, 0.70, 0.85, 0.95
 PREPARE_SECONDS = 1.0
-# A window that is cut is halved while it is longer than this; less holds what can be said in it.
-SHORTEST_CUT_SECONDS = 6.0
 # The step whose pace is learnt.
 SPEAKERS = f"diarizing {DEFAULT_SPEAKERS}"
 # What translations are in.
@@ -58,20 +52,44 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
     listener = registry.speakers(options.engine) if options.diarize else engine
     job.progress(PREPARING, "preparing", engine_id=engine.id, engine_model=options.model)
     _prepare(job, engine, listener, options)
-    recording = extract(job)
-    if recording is None:
+    sound = Sound(job)
+    if not sound.tracks:
         job.log("there is no sound in this media")
         return _result(options, engine, None, 0.0, ["there is no sound in this media"])
+    default = Feed(sound.default)
+    points = _points(kept, sound, default)
+    recordings = _recordings(job, sound, engine, options, points)
     try:
-        work = Work(job, engine, options, recording, kept, registry.pace)
+        work = Work(job, engine, options, recordings, kept, points, default, registry.pace)
         work.run()
         speakers = work.diarize(listener) if options.diarize else None
     finally:
-        recording.close()
+        for each in recordings:
+            each.close()
     job.progress(MERGING, "merging")
-    result = _result(options, engine, work.language, recording.seconds, recording.warnings)
+    seconds = max(each.seconds for each in recordings)
+    result = _result(options, engine, work.language, seconds, sound.warnings)
     job.progress(SAVING, "saving")
     return result if speakers is None else {**result, "speakers": speakers}
+
+
+def _points(kept: Sequence[Any], sound: Sound, default: Feed) -> list[ResumePoint]:
+    found = lines.read(passages.next_of(kept), default)
+    return found if all(0 <= each.feed.track < len(sound.tracks) for each in found) else []
+
+
+def _recordings(
+    job: JobContext,
+    sound: Sound,
+    engine: Engine,
+    options: TranscribeOptions,
+    points: Sequence[ResumePoint],
+) -> list[Recording]:
+    """What an earlier attempt has chosen stays chosen."""
+    if not points:
+        return Chooser(job, sound, engine).choose(options.track)
+    recordings, _ = sound.extract([each.feed for each in points])
+    return recordings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +105,7 @@ class TranscribeOptions:
     speakers: int | None
     min_speakers: int | None
     max_speakers: int | None
+    track: int | None = None
 
     @classmethod
     def read(cls, args: Mapping[str, Any]) -> TranscribeOptions:
@@ -97,6 +116,7 @@ class TranscribeOptions:
             language=_language(args.get("language")),
             task=args.get("task") or "transcribe",
             prompt=_prompt(args),
+            track=args.get("track"),
             diarize=bool(args.get("diarize") or any(bounds.values())),
             **bounds,
         )
@@ -140,9 +160,6 @@ def _prepare(job: JobContext, engine: Engine, listener: Engine, options: Transcr
         engine.prepare(models, progress, job.listen)
 
 
-Piece = tuple[Window, TranscribeResult]
-
-
 class Work:
     """One attempt: which windows there are, and what has come of them."""
 
@@ -151,179 +168,151 @@ class Work:
         job: JobContext,
         engine: Engine,
         options: TranscribeOptions,
-        recording: Recording,
+        recordings: Sequence[Recording],
         kept: Sequence[Any],
+        points: Sequence[ResumePoint],
+        default: Feed,
         pace: Pace,
     ) -> None:
         self._job = job
         self._pace = pace
         self._engine = engine
         self._options = options
-        self._recording = recording
+        self._recordings = recordings
+        self._default = default
         self._kept = list(kept)
         # Turns that are not all there are found out again, and written over.
         self._number = sum(not passages.is_turns(each) for each in kept)
-        self._resume = ResumePoint.read(passages.next_of(kept))
-        self.language = options.language or self._resume.language
-        self._heard: dict[str, float] = {}
+        known = {each.feed: each for each in points}
+        self._lines = [self._line(each, known.get(each.feed)) for each in recordings]
+        self._spoken = transcript.seconds_spoken(passages.spoken(kept))
+        self._seconds = sum(each.seconds for each in recordings)
         self._ends_at = DIARIZING if options.diarize else MERGING
         self._began_at = time.monotonic()
         self._began_with: float | None = None
 
+    def _line(self, recording: Recording, point: ResumePoint | None) -> Line:
+        request = TranscribeRequest(
+            sound=b"",
+            model=self._options.model,
+            language=self._options.language,
+            task=self._options.task,
+            prompt=self._options.prompt,
+        )
+        heard = Hearing(self._job, self._engine, recording, request)
+        return Line(recording, heard, point or ResumePoint(recording.feed))
+
+    @property
+    def language(self) -> str | None:
+        """The one that was spoken longest."""
+        spoken = max(self._spoken, key=lambda name: self._spoken[name], default=None)
+        return self._options.language or spoken
+
     def run(self) -> None:
         if passages.turns(self._kept) is not None:
             return
-        self._tell(self._resume.begin)
+        self._tell()
         if self._number:
             self._job.log(f"going on behind {self._number} windows of an earlier attempt")
-        for window, after in self._windows():
-            passage = self._passage(window, self._hear(window))
-            resume = replace(after, language=self.language)
-            self._job.put_passage(self._number, passages.encode(passage, next=resume.encode()))
-            self._number += 1
-            self._tell(window.end, passage.text)
-        heard = self._recording.seconds - (self._began_with or 0.0)
+        while waiting := [each for each in self._lines if each.is_open]:
+            # Together through the recording, so that what is told live is in order, nearly.
+            line = min(waiting, key=lambda each: each.begin or 0.0)
+            for window in self._planned(line):
+                self._hear(line, window)
         if self._number:
+            heard = self._seconds - (self._began_with or 0.0)
             self._pace.learn(self._hearing, heard, time.monotonic() - self._began_at)
+
+    def _planned(self, line: Line) -> Iterator[Window]:
+        """The windows of its next stretch. Planning begins anew where it did before, so that the
+        same windows come out; what another engine finds differently is heard once all the same."""
+        begin, recording = line.begin or 0.0, line.recording
+        end = min(begin + STRETCH_SECONDS, recording.seconds)
+        found = self._engine.speech(recording.read(begin, end), self._job.listen)
+        self._job.alive()
+        others = [each for each in self._recordings if each is not recording]
+        plan = windows.plan(
+            feeds.own(recording, others, intervals_at(found, begin)),
+            begin,
+            end,
+            is_last=end >= recording.seconds,
+            quietest=recording.quietest,
+        )
+        line.point = replace(line.point, begin=begin)
+        for window in plan.windows:
+            rest = window.after(line.resumed_at)
+            if rest is not None:
+                yield rest
+        line.begin = plan.next
+        line.point = replace(
+            line.point, begin=recording.seconds if plan.next is None else plan.next
+        )
+
+    def _hear(self, line: Line, window: Window) -> None:
+        for part, pieces in line.hearing.hear(window):
+            if line.note_language(pieces, part.seconds) and not self._options.language:
+                self._job.log(f"from {part.start:.1f} s on, {line.hearing.expected} is spoken")
+            passage = hearing.passage(part, pieces)
+            if self._options.task == "translate":
+                passage = replace(passage, language=ENGLISH)
+            if len(self._lines) > 1:
+                passage = replace(passage, feed=self._lines.index(line))
+            self._keep(line, part, passage)
+
+    def _keep(self, line: Line, window: Window, passage: transcript.Passage) -> None:
+        line.point = replace(line.point, done=window.end, language=line.hearing.expected)
+        resume = lines.encode([each.point for each in self._lines], self._default)
+        self._job.put_passage(self._number, passages.encode(passage, next=resume))
+        self._number += 1
+        for name, seconds in transcript.seconds_spoken([passage]).items():
+            self._spoken[name] = self._spoken.get(name, 0.0) + seconds
+        self._tell(passage.text)
 
     def diarize(self, listener: Engine) -> int:
         """How many speakers there are; what was found out is kept in the last passages."""
         turns = passages.turns(self._kept)
         if turns is None:
-            diarizing = Diarizing(self._job, self._pace, self._recording.seconds)
-            request = SpeakerRequest(
-                path=self._recording.path,
-                speakers=self._options.speakers,
-                min_speakers=self._options.min_speakers,
-                max_speakers=self._options.max_speakers,
-            )
-            found = listener.diarize(request, diarizing.tell, self._job.listen)
+            diarizing = Diarizing(self._job, self._pace, self._seconds)
+            turns = list(self._turns(listener, diarizing))
             diarizing.learn()
-            turns = [
-                Turn(start=each.start, end=each.end, speaker=passages.LABEL.format(each.speaker))
-                for each in found
-            ]
             for number, page in enumerate(passages.turn_pages(turns), self._number):
                 self._job.put_passage(number, page)
         return len({each.speaker for each in turns})
 
-    def _windows(self) -> Iterator[tuple[Window, ResumePoint]]:
-        """Each with where to resume after it. Planning begins anew where it did before, so that the
-        same windows come out; what another engine finds differently is heard once all the same."""
-        begin: float | None = self._resume.begin
-        while begin is not None and begin < self._recording.seconds:
-            end = min(begin + STRETCH_SECONDS, self._recording.seconds)
-            plan = windows.plan(
-                intervals_at(self._speech(begin, end), begin),
-                begin,
-                end,
-                is_last=end >= self._recording.seconds,
-                quietest=self._recording.quietest,
-            )
-            for window in plan.windows:
-                rest = window.after(self._resume.done)
-                if rest is not None:
-                    yield rest, ResumePoint(begin, rest.end)
-            begin = plan.next
-
-    def _speech(self, begin: float, end: float) -> Sequence[windows.Interval]:
-        sound = self._recording.read(begin, end)
-        found = self._engine.speech(sound, self._job.listen)
-        self._job.alive()
-        return found
-
-    def _hear(self, window: Window) -> list[Piece]:
-        """In one piece, unless that is more than the engine can write down at once."""
-        request = TranscribeRequest(
-            sound=self._recording.sound(window),
-            model=self._options.model,
-            language=self.language,
-            task=self._options.task,
-            prompt=self._options.prompt,
+    def _turns(self, listener: Engine, diarizing: Diarizing) -> Iterator[Turn]:
+        """Who has a channel, or a track if there are no more speakers than those, is known."""
+        several = len(self._recordings) > 1
+        least = self._options.speakers or self._options.min_speakers or 0
+        most = self._options.speakers or self._options.max_speakers
+        by_channel = all(each.feed.channel is not None for each in self._recordings)
+        is_known = several and (
+            most == len(self._recordings) or (by_channel and least <= len(self._recordings))
         )
-        result = self._believed(request, window)
-        if self._has_more(result, window):
-            self._job.log(f"heard the window at {window.start:.1f} s in two halves")
-            first, second = window.halves(self._recording.quietest)
-            return [*self._hear(first), *self._hear(second)]
-        self._note_language(result, window.seconds)
-        return self._filled(window, result, request)
+        others = len(self._recordings) - 1
+        first = 0
+        for number, recording in enumerate(self._recordings):
+            feed = number if several else None
+            found: Sequence[SpeakerTurn] = [SpeakerTurn(start=0, end=recording.seconds, speaker=0)]
+            if not is_known:
+                request = SpeakerRequest(
+                    path=recording.path,
+                    speakers=None if several else self._options.speakers,
+                    min_speakers=None if several else self._options.min_speakers,
+                    # Each of the others has somebody, too.
+                    max_speakers=most and max(1, most - others)
+                    if several
+                    else self._options.max_speakers,
+                )
+                tell = diarizing.part(number, len(self._recordings))
+                found = listener.diarize(request, tell, self._job.listen)
+            for each in found:
+                label = passages.LABEL.format(first + each.speaker)
+                yield Turn(start=each.start, end=each.end, speaker=label, feed=feed)
+            first += max((each.speaker + 1 for each in found), default=0)
 
-    def _filled(
-        self, window: Window, result: TranscribeResult, request: TranscribeRequest
-    ) -> list[Piece]:
-        """Engines pass over quiet people when somebody loud follows. All of a window is speech, so
-        where there are no words for long it is listened to once more, alone."""
-        pieces: list[Piece] = []
-        left = list(result.words)
-        for start, end in plausibility.passed_over(result, window.seconds):
-            part = window.part(start, end)
-            heard = self._believed(replace(request, sound=self._recording.sound(part)), part)
-            self._job.log(f"listened again from {part.start:.1f} to {part.end:.1f} s")
-            if heard.text:
-                before = [word for word in left if word.end <= start]
-                left = left[len(before) :]
-                pieces += [(window, _only(result, before)), (part, heard)]
-        return [*pieces, (window, _only(result, left) if pieces else result)]
-
-    def _has_more(self, result: TranscribeResult, window: Window) -> bool:
-        """A loop fills any room; there is nothing behind it."""
-        is_long = window.seconds > SHORTEST_CUT_SECONDS
-        return result.is_cut and is_long and not plausibility.loops(result)
-
-    def _passage(self, window: Window, pieces: Sequence[Piece]) -> Passage:
-        said = [piece for piece in pieces if piece[1].text]
-        language = (said or pieces)[0][1].language
-        # Times of words for a part of it would leave out the rest.
-        has_words = all(result.words for _, result in said)
-        return Passage(
-            start=window.start,
-            end=window.end,
-            text=joined(result.text for _, result in said),
-            language=ENGLISH if self._options.task == "translate" else language,
-            words=[each for piece in said for each in _words(*piece)] if has_words else [],
-            utterances=[]
-            if has_words
-            else [each for piece in said for each in _utterances(*piece)],
-        )
-
-    def _believed(self, request: TranscribeRequest, window: Window) -> TranscribeResult:
-        results = [self._ask(request)]
-        if self._has_more(results[0], window):
-            return results[0]
-        verdict = plausibility.judge(results[0], window.seconds)
-        for temperature in plausibility.TEMPERATURES:
-            if verdict is not Verdict.AGAIN:
-                break
-            # What it was told before may be what it repeats.
-            results.append(self._ask(replace(request, temperature=temperature, prompt=None)))
-            verdict = plausibility.judge(results[-1], window.seconds)
-        if verdict is Verdict.DROP:
-            self._job.log(f"left out what was heard at {window.start:.1f} s: it is no speech")
-            return TranscribeResult(text="", language=results[-1].language)
-        if len(results) > 1:
-            self._job.log(f"asked {len(results)} times for the window at {window.start:.1f} s")
-        return plausibility.mended(plausibility.best(results, window.seconds))
-
-    def _ask(self, request: TranscribeRequest) -> TranscribeResult:
-        result = self._engine.transcribe(request, self._job.listen)
-        self._job.alive()
-        return result
-
-    def _note_language(self, result: TranscribeResult, seconds: float) -> None:
-        if self.language is not None or result.language is None or not result.text:
-            return
-        trust = result.language_probability or 0.0
-        self._heard[result.language] = self._heard.get(result.language, 0.0) + seconds * trust
-        if trust >= SURE:
-            self.language = result.language
-        elif self._number >= UNDECIDED_WINDOWS:
-            self.language = max(self._heard, key=lambda each: self._heard[each])
-        if self.language is not None:
-            self._job.log(f"the language is {self.language}")
-
-    def _tell(self, done: float, text: str | None = None) -> None:
-        total = max(self._recording.seconds, 1 / RATE)
+    def _tell(self, text: str | None = None) -> None:
+        total = max(self._seconds, 1 / RATE)
+        done = sum(each.done for each in self._lines)
         if self._began_with is None:
             self._began_with = done
         speed = (done - self._began_with) / max(time.monotonic() - self._began_at, 0.001)
@@ -339,9 +328,7 @@ class Work:
     def _left(self, seconds: float, speed: float) -> float | None:
         """With the speakers, if they are asked for: people wait for the whole."""
         here = seconds / speed if speed else self._pace.expect(self._hearing, seconds)
-        after = (
-            self._pace.expect(SPEAKERS, self._recording.seconds) if self._options.diarize else 0.0
-        )
+        after = self._pace.expect(SPEAKERS, self._seconds) if self._options.diarize else 0.0
         return None if here is None or after is None else round(here + after, 1)
 
     @property
@@ -370,6 +357,10 @@ class Diarizing:
         done, spent = share - before, now - at
         self._say(share, spent * (1 - share) / done if done > 0 and spent > 0 else None)
 
+    def part(self, number: int, count: int) -> Callable[[float], None]:
+        """For one of several recordings."""
+        return lambda share: self.tell((number + share) / count)
+
     def learn(self) -> None:
         self._pace.learn(SPEAKERS, self._seconds, time.monotonic() - self._began_at)
 
@@ -379,39 +370,6 @@ class Diarizing:
             "diarizing",
             eta_seconds=round(left, 1) if left else None,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ResumePoint:
-    """Where planning begins, until when all is heard, and what is known by then."""
-
-    begin: float = 0.0
-    done: float = 0.0
-    language: str | None = None
-
-    @classmethod
-    def read(cls, value: Any) -> ResumePoint:
-        return cls(*value) if isinstance(value, list) and len(value) == 3 else cls()
-
-    def encode(self) -> list[Any]:
-        return [self.begin, self.done, self.language]
-
-
-def _only(result: TranscribeResult, words: Sequence[EngineWord]) -> TranscribeResult:
-    return replace(result, text=joined(word.word for word in words), words=words)
-
-
-def _words(window: Window, result: TranscribeResult) -> Iterator[Word]:
-    for each in result.words:
-        start, end = window.times(each.start, each.end)
-        yield Word(start=start, end=end, word=each.word, confidence=each.confidence)
-
-
-def _utterances(window: Window, result: TranscribeResult) -> Iterator[TranscriptSegment]:
-    whole = [Utterance(start=0.0, end=window.seconds, text=result.text)]
-    for each in result.utterances or whole:
-        start, end = window.times(each.start, each.end)
-        yield TranscriptSegment(id="", start=start, end=end, text=each.text)
 
 
 def _result(

@@ -75,6 +75,18 @@ class Window:
             at += last - first
         return Window(tuple(clips))
 
+    def quietest(self, at: float, near: float, quietest: Callable[[float, float], float]) -> float:
+        """The best moment to cut not far from a time inside the window: between two clips, or where
+        it is quietest."""
+        begins = [0.0, *accumulate(end - start for start, end in self.clips)]
+        between = [each for each in begins[1:-1] if abs(each - at) <= near]
+        if between:
+            return min(between, key=lambda each: abs(each - at))
+        number = min(max(bisect_right(begins, at) - 1, 0), len(self.clips) - 1)
+        shift = self.clips[number][0] - begins[number]
+        low, high = max(at - near, begins[number]), min(at + near, begins[number + 1])
+        return quietest(low + shift, high + shift) - shift
+
     def halves(self, quietest: Callable[[float, float], float]) -> tuple[Window, Window]:
         """Cut in its middle third: between two clips if that is possible, else where it is
         quietest."""

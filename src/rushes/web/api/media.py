@@ -80,6 +80,12 @@ class SpeechOptions(Body):
     speakers: Speakers | None = Field(None, description="How many there are, if you know.")
     min_speakers: Speakers | None = None
     max_speakers: Speakers | None = None
+    track: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="Of the sound, counted from 1; without, those that have speech.",
+    )
     task: str | None = Field(None, pattern="^(transcribe|translate)$")
     prompt: str | None = Field(
         None, max_length=1000, description="What it is about, or how it begins."
