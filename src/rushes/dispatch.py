@@ -182,7 +182,7 @@ class Dispatch(Files):
         done = self._db.run(
             lambda tx: library.complete(tx, self._queue, claim, result, files=files, heard=heard)
         )
-        self._discard(done.left_out)
+        self._discard_unused(done.left_out)
         return done.state
 
     def _transcript(self, completion: Completion) -> Prepared | None:

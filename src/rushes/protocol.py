@@ -180,6 +180,15 @@ class Artifact:
     claimed: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inherited:
+    """What a job's version has of the one that is current: `renditions` that are whole. `why_not`:
+    they do not go together with what the job makes, and their files were not taken over."""
+
+    renditions: Sequence[Rendition] = ()
+    why_not: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Presigned:
     """Where to PUT a file past the server, and what to name when it is there. None: the storage
@@ -373,6 +382,15 @@ class Coordinator:
     def adopt(self, claim: Claim, names: FileNames) -> list[Artifact]:
         """Take over files that others have put, 500 at most. Returns those that are intact; what is
         damaged is removed."""
+
+    @verb("POST", "/artifacts/{job_id}/inherit", "Take over renditions", slow=True)
+    def inherit(
+        self, claim: Claim, besides: Annotated[Sequence[RenditionName], Meta(max_length=200)] = ()
+    ) -> Inherited:
+        """The renditions that the media's current version has, except `besides`: their files, and
+        those of none (thumbnail, storyboard), are in the job's version from now on, to be adopted
+        like those of an earlier attempt. With a `why_not` they are not. Repeating it is
+        harmless."""
 
     @verb("POST", "/artifacts/{job_id}/discard", "Remove files", reply="items", slow=True)
     def discard(self, claim: Claim, names: FileNames) -> list[Artifact]:

@@ -69,6 +69,13 @@ def decode(text: str | None) -> list[Rendition]:
     return _fitting(msgspec.json.decode(text)) if text else []
 
 
+def read(detail: Any) -> list[Rendition]:
+    """What a report has told, pictures first; the other way round from `told`."""
+    found = detail if isinstance(detail, dict) else {}
+    lists = [found.get(name) for name in ("renditions", "audio")]
+    return _fitting([each for some in lists if isinstance(some, list) for each in some])
+
+
 def _fitting(entries: list[Any]) -> list[Rendition]:
     found = []
     for each in entries:

@@ -37,6 +37,8 @@ def start(workspace: Workspace, background: Background, source: Source) -> None:
     found, zero = source.found, source.zero
     seconds = source.timeline().seconds if workspace.edit else None
     wish = workspace.overlay.get("sound", "main")
+    if _keeps(workspace, source):
+        return
     if workspace.overlay and (wish != "main" or not found.audios):
         other = workspace.job.source(str(workspace.overlay["media_id"]))
         mix = _mixed(workspace, found, source.path, zero, other, keep=wish == "both")
@@ -63,6 +65,16 @@ def start(workspace: Workspace, background: Background, source: Source) -> None:
         background.start(
             lambda: _make_plans(workspace, path, plans, zero, seconds, background.watch)
         )
+
+
+def _keeps(workspace: Workspace, source: Source) -> bool:
+    """Whether the version before has the sound already."""
+    sounds = [each for each in workspace.kept.values() if each.kind == "audio"]
+    for each in sounds:
+        workspace.progress.list(each)
+    if sounds and not workspace.overlay:
+        _tell_of_what_is_before(workspace, source.found.audios, source.zero)
+    return bool(sounds)
 
 
 def _tell_of_what_is_before(

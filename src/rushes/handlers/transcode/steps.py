@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 
 from rushes import errors, renditions
-from rushes.handlers.transcode import audio, images, subtitles
+from rushes.handlers.transcode import audio, images, kept, subtitles
+from rushes.handlers.transcode.kept import MADE_ANEW, ORIGINAL
 from rushes.handlers.transcode.segments import Background, Differs, Workspace, segment_of
 from rushes.handlers.transcode.source import Source, what_is_missing
-from rushes.handlers.transcode.video import DIVIDED, ORIGINAL, Picture
+from rushes.handlers.transcode.video import DIVIDED, Picture
 from rushes.protocol import Rendition
 from rushes.tools import ffmpeg, playlist, process
 from rushes.tools.probe import refused
@@ -40,6 +41,9 @@ def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
         workspace.progress.note("terms", terms)
         workspace.progress.step("probe")
         source = Source(workspace)
+        if source.found.video is not None:
+            source.look()
+            kept.take_over(workspace, source)
         if keep or workspace.progress.notes.get(DIVIDED):
             _adopt(workspace)
         return _video(workspace, source) if source.found.video else _sound(workspace, source)
@@ -65,7 +69,8 @@ def span(job: JobContext) -> dict[str, Any]:
 
 def _terms(job: JobContext) -> str:
     """What was made on other terms cannot be continued."""
-    asked = {name: job.args.get(name) for name in ("settings", "edit", "qualities")}
+    named = ("settings", "edit", "qualities", "keep_others")
+    asked = {name: value for name in named if (value := job.args.get(name)) is not None}
     return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()[:16]
 
 
@@ -83,7 +88,6 @@ def _adopt(workspace: Workspace) -> None:
 
 
 def _video(workspace: Workspace, source: Source) -> dict[str, Any]:
-    source.look()
     try:
         return _pictures(workspace, source)
     except OutOfOrder:
@@ -91,7 +95,8 @@ def _video(workspace: Workspace, source: Source) -> dict[str, Any]:
         workspace.artifacts.discard((f"{ORIGINAL}/", "audio"))
         workspace.progress.pictures.clear()
         workspace.progress.sounds.clear()
-        workspace.progress.warnings.clear()
+        said = workspace.progress.warnings
+        said[:] = [each for each in said if each["code"] == MADE_ANEW]
         return _pictures(workspace, source)
 
 
@@ -188,7 +193,7 @@ def _finish(
         zero = float(times.zero_pts * times.time_base)
         track = images.chapters_track(source.found.chapters, zero, times.seconds)
         workspace.artifacts.put("chapters.vtt", track.encode())
-    names = [each.name for each in picture.made]
+    names = picture.names
     temporary: list[str] = []
     if picture.lists_copy(times):
         names.insert(0, ORIGINAL)

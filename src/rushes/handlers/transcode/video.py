@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, replace
-from fractions import Fraction
-from itertools import accumulate
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
 from rushes import errors, sanitize
 from rushes.handlers.transcode.audio import begin
+from rushes.handlers.transcode.kept import ORIGINAL, fits
 from rushes.handlers.transcode.segments import (
     Background,
     Copied,
@@ -28,14 +27,15 @@ from rushes.handlers.transcode.segments import (
     segment_of,
 )
 from rushes.handlers.transcode.source import INDEX, LIMITS, NEAR, Source
+from rushes.handlers.transcode.spans import cut_of, packed, unpacked
 from rushes.protocol import Part, Rendition
 from rushes.tools import encoders, ffmpeg, ladder, playlist, process, programs, timeline
 from rushes.tools.encoders import Encoder
 from rushes.tools.ladder import PlannedRung
 from rushes.tools.probe import VideoStream, probe, refused
-from rushes.tools.timeline import HeldFrame, Segment, Timeline
+from rushes.tools.timeline import Timeline
 
-ORIGINAL, SPAN = "original", "span"
+SPAN = "span"
 DIVIDED = "divided"
 # What the next attempt has to know: frames that could not be decoded, and that were copied.
 LOST, COPIED = "lost frames", "copied frames"
@@ -57,8 +57,6 @@ PEAK = 1.1
 MOST_SPANS, SPAN_SEGMENTS = 1_000, 1_000
 GUESSED_BIT_RATE = 5_000_000
 LONGEST_COPIED = 12.0
-# Boundaries that differ by less are the same to a player.
-ALIGNED_SECONDS = 0.002
 
 
 class Picture:
@@ -66,12 +64,19 @@ class Picture:
         self._workspace = workspace
         self._source = source
         self._video = source.video
-        self.renditions = ladder.renditions(
-            workspace.profile, source.video, workspace.job.args.get("qualities")
-        )
-        self.made = [each for each in self.renditions if not each.skipped]
+        self.renditions = ladder.renditions(workspace.profile, source.video, workspace.qualities)
+        wanted = [each for each in self.renditions if not each.skipped]
+        self.made = [each for each in wanted if each.name not in workspace.kept]
+        if not self.made:
+            raise errors.PermanentFailure(
+                "the picture is smaller than all qualities that were asked for", code="too_small"
+            )
         for each in self.renditions:
-            workspace.progress.list(self._planned(each))
+            workspace.progress.list(workspace.kept.get(each.name) or self._planned(each))
+        for kept in workspace.kept.values():
+            # Also those that the profile does not have any more.
+            if kept.kind == "video" and kept.name != ORIGINAL:
+                workspace.progress.list(kept)
         self._overlay = self._find_overlay()
         # Some of it could not be decoded; what is copied has the same faults.
         self.damaged = False
@@ -88,11 +93,22 @@ class Picture:
             target_seconds=notes.get(f"target_seconds {rung.name}"),
         )
 
+    @property
+    def names(self) -> list[str]:
+        """Of the whole ladder, with what is taken over; largest first."""
+        made = [each.name for each in self.made]
+        listed = self._workspace.progress.pictures
+        whole = {*made, *self._workspace.kept} - {ORIGINAL}
+        return [name for name in listed if name in whole]
+
     # As it is
 
     def start_copy(self, background: Background) -> None:
         """Unless browsers would not play it, or it is to be changed."""
         workspace = self._workspace
+        if (kept := workspace.kept.get(ORIGINAL)) is not None:
+            workspace.progress.list(kept)
+            return
         if workspace.edit or not workspace.profile.original or not is_playable(self._video):
             return
         if self._source.changes:
@@ -150,7 +166,7 @@ class Picture:
     def check_copy(self, times: Timeline) -> None:
         """What was copied has to be what the source shows, no frame more or less."""
         row = self._workspace.progress.pictures.get(ORIGINAL)
-        if row is None or row.status != "completed":
+        if row is None or row.status != "completed" or ORIGINAL in self._workspace.kept:
             return
         if self._workspace.progress.notes.get(COPIED) != times.frames:
             self._workspace.job.log("the source cannot be copied: it has frames that are not shown")
@@ -158,15 +174,10 @@ class Picture:
             self._workspace.progress.change(ORIGINAL, status="failed")
 
     def fits_copy(self, times: Timeline) -> bool:
-        """A player may only switch between renditions whose segments begin at the same times."""
         row = self._workspace.progress.pictures.get(ORIGINAL)
         if row is None or row.status != "completed":
             return False
-        ours = list(accumulate(each.seconds for each in times.segments))
-        theirs = list(accumulate(self._workspace.seconds_of(ORIGINAL)))
-        return len(ours) == len(theirs) and all(
-            abs(one - other) < ALIGNED_SECONDS for one, other in zip(ours, theirs, strict=True)
-        )
+        return fits(self._workspace, ORIGINAL, times)
 
     def lists_copy(self, times: Timeline) -> bool:
         """Whether it is worth choosing, now that the ladder is there."""
@@ -363,7 +374,7 @@ class Picture:
     ) -> None:
         """Neighbouring segments of all rungs, in one process."""
         workspace, progress = self._workspace, self._workspace.progress
-        cut = replace(_cut(times, *run), rate=capped(times))
+        cut = replace(cut_of(times, *run), rate=capped(times))
         plan = Plan.of(times, cut)
         tracks = [Encoded(workspace, each.name, plan) for each in self.made]
         before = sum(each.seconds for each in times.segments if each.number < run[0])
@@ -546,51 +557,4 @@ def _rendition(name: str, width: int, height: int, video: VideoStream, bandwidth
         frame_rate=round(ladder.frame_rate(video), 3),
         bandwidth=round(bandwidth * PEAK),
         average_bandwidth=bandwidth,
-    )
-
-
-def _cut(times: Timeline, start: int, stop: int) -> ffmpeg.Cut:
-    inside = [each for each in times.segments if start <= each.number < stop]
-    after = next((each for each in times.segments if each.number == stop), None)
-    return ffmpeg.Cut(
-        time_base=times.time_base,
-        zero_pts=times.zero_pts,
-        start_pts=inside[0].start_pts,
-        stop_pts=after.start_pts if after else times.end_pts,
-        key_pts=times.key_before(inside[0].start_pts),
-        key_times=[float((each.start_pts - times.zero_pts) * times.time_base) for each in inside],
-        first_number=start,
-        from_the_start=times.key_before(inside[0].start_pts) == times.first_key,
-        hold=times.hold,
-    )
-
-
-def packed(times: Timeline, start: int, stop: int) -> dict[str, Any]:
-    """A part of a timeline, as the arguments of a job."""
-    cut = _cut(times, start, stop)
-    return {
-        "time_base": [times.time_base.numerator, times.time_base.denominator],
-        "zero_pts": times.zero_pts,
-        "stop_pts": cut.stop_pts,
-        "key_pts": cut.key_pts,
-        "hold": None if times.hold is None else astuple(times.hold),
-        "rate": times.rate,
-        "slow": times.slow,
-        "segments": [
-            [each.number, each.start_pts, each.seconds, each.frames]
-            for each in times.segments[start:stop]
-        ],
-    }
-
-
-def unpacked(plan: Mapping[str, Any]) -> Timeline:
-    return Timeline(
-        time_base=Fraction(*plan["time_base"]),
-        zero_pts=plan["zero_pts"],
-        end_pts=plan["stop_pts"],
-        segments=[Segment(*each) for each in plan["segments"]],
-        keys=[] if plan["key_pts"] is None else [plan["key_pts"]],
-        hold=HeldFrame(*plan["hold"]) if plan.get("hold") else None,
-        rate=plan.get("rate", 25.0),
-        slow=plan.get("slow", False),
     )
