@@ -20,6 +20,7 @@ from rushes.handlers.transcode import audio, images, kept, subtitles
 from rushes.handlers.transcode.kept import MADE_ANEW, ORIGINAL
 from rushes.handlers.transcode.segments import Background, Differs, Workspace, segment_of
 from rushes.handlers.transcode.source import Source, what_is_missing
+from rushes.handlers.transcode.source_copy import SourceCopy
 from rushes.handlers.transcode.video import DIVIDED, Picture
 from rushes.protocol import Rendition
 from rushes.tools import ffmpeg, playlist, process
@@ -106,10 +107,10 @@ class OutOfOrder(Exception):
 
 def _pictures(workspace: Workspace, source: Source) -> dict[str, Any]:
     progress = workspace.progress
-    picture = Picture(workspace, source)
+    picture, copy = Picture(workspace, source), SourceCopy(workspace, source)
     encoded = threading.Event()
     with Background(workspace.job) as background:
-        picture.start_copy(background)
+        copy.start(background)
         audio.start(workspace, background, source)
         progress.step("thumbnail")
         # What nobody can watch yet comes first: all that only helps to find it waits for that.
@@ -128,10 +129,11 @@ def _pictures(workspace: Workspace, source: Source) -> dict[str, Any]:
             raise
         encoded.set()
         background.join(progress.watch)
-    picture.check_copy(times)
+    copy.check(times)
     for each in picture.made:
         workspace.finish(each.name)
-    return _finish(workspace, source, picture, times)
+    is_listed = copy.is_listed(times, damaged=picture.damaged)
+    return _finish(workspace, source, picture, times, lists_copy=is_listed)
 
 
 def _wait_for_first_play(workspace: Workspace) -> None:
@@ -182,7 +184,7 @@ def _wait_for_first_segment(
 
 
 def _finish(
-    workspace: Workspace, source: Source, picture: Picture, times: Timeline
+    workspace: Workspace, source: Source, picture: Picture, times: Timeline, *, lists_copy: bool
 ) -> dict[str, Any]:
     progress, video = workspace.progress, source.video
     if said := source.missing:
@@ -195,7 +197,7 @@ def _finish(
         workspace.artifacts.put("chapters.vtt", track.encode())
     names = picture.names
     temporary: list[str] = []
-    if picture.lists_copy(times):
+    if lists_copy:
         names.insert(0, ORIGINAL)
     elif ORIGINAL in progress.pictures and not workspace.profile.keep_original:
         # It has done its work; whoever watches it may go on for a while.

@@ -1,4 +1,4 @@
-"""The picture of a version: what is playable as it is, and all rungs of the ladder from one decode.
+"""The picture of a version: all rungs of the ladder from one decode.
 
 A long video is cut into spans: the first is encoded here and now, the others by whoever is free.
 """
@@ -13,10 +13,9 @@ from typing import Any
 
 from rushes import errors, sanitize
 from rushes.handlers.transcode.audio import begin
-from rushes.handlers.transcode.kept import ORIGINAL, fits
+from rushes.handlers.transcode.kept import ORIGINAL
 from rushes.handlers.transcode.segments import (
     Background,
-    Copied,
     Differs,
     Encoded,
     Plan,
@@ -26,7 +25,8 @@ from rushes.handlers.transcode.segments import (
     run_tracks,
     segment_of,
 )
-from rushes.handlers.transcode.source import INDEX, LIMITS, NEAR, Source
+from rushes.handlers.transcode.source import INDEX, NEAR, Source
+from rushes.handlers.transcode.source_copy import planned_picture
 from rushes.handlers.transcode.spans import cut_of, packed, unpacked
 from rushes.protocol import Part, Rendition
 from rushes.tools import encoders, ffmpeg, ladder, playlist, process, programs, timeline
@@ -37,14 +37,10 @@ from rushes.tools.timeline import Timeline
 
 SPAN = "span"
 DIVIDED = "divided"
-# What the next attempt has to know: frames that could not be decoded, and that were copied.
-LOST, COPIED = "lost frames", "copied frames"
+# What the next attempt has to know: how many frames could not be decoded.
+LOST = "lost frames"
 # How a span tells its parent; as it is not adopted, it goes when the version is whole.
 LOST_IN_SPAN = re.compile(r"lost/\d+-(\d+)\.json")
-# H.264 as every browser plays it.
-PLAYABLE_PROFILES = ("Constrained Baseline", "Baseline", "Main", "High")
-PLAYABLE_FORMATS = ("yuv420p", "yuvj420p")
-HIGHEST_LEVEL = 52
 MARGIN = 0.025
 CORNERS = {
     "top-left": (f"W*{MARGIN}", f"W*{MARGIN}"),
@@ -52,11 +48,7 @@ CORNERS = {
     "bottom-left": (f"W*{MARGIN}", f"H-h-W*{MARGIN}"),
     "bottom-right": (f"W-w-W*{MARGIN}", f"H-h-W*{MARGIN}"),
 }
-# Before anything is measured, a rendition may need so much more than its cap.
-PEAK = 1.1
 MOST_SPANS, SPAN_SEGMENTS = 1_000, 1_000
-GUESSED_BIT_RATE = 5_000_000
-LONGEST_COPIED = 12.0
 
 
 class Picture:
@@ -84,7 +76,7 @@ class Picture:
     def _planned(self, rung: PlannedRung) -> Rendition:
         notes, begun = self._workspace.progress.notes, f"{rung.name}/seg_"
         return replace(
-            _rendition(rung.name, rung.width, rung.height, self._video, rung.bitrate * 1000),
+            planned_picture(rung.name, rung.width, rung.height, self._video, rung.bitrate * 1000),
             status="skipped" if rung.skipped else "pending",
             segments_completed=sum(
                 name.startswith(begun) for name in self._workspace.artifacts.files
@@ -100,91 +92,6 @@ class Picture:
         listed = self._workspace.progress.pictures
         whole = {*made, *self._workspace.kept} - {ORIGINAL}
         return [name for name in listed if name in whole]
-
-    # As it is
-
-    def start_copy(self, background: Background) -> None:
-        """Unless browsers would not play it, or it is to be changed."""
-        workspace = self._workspace
-        if (kept := workspace.kept.get(ORIGINAL)) is not None:
-            workspace.progress.list(kept)
-            return
-        if workspace.edit or not workspace.profile.original or not is_playable(self._video):
-            return
-        if self._source.changes:
-            workspace.job.log("the source is not copied: the way it is coded changes")
-            return
-        if self._source.found.outlasted:
-            # It would end while there is still something to hear.
-            return
-        width, height = self._video.shown
-        rate = self._video.bit_rate or self._source.found.bit_rate or GUESSED_BIT_RATE
-        segment = workspace.profile.segment_seconds
-        copied = replace(
-            _rendition(ORIGINAL, width, height, self._video, rate),
-            status="in_progress",
-            # Key frames are where they are; players want to know the longest wait in advance.
-            target_seconds=max(LONGEST_COPIED, segment),
-            codecs=workspace.progress.notes.get(f"codecs {ORIGINAL}"),
-            segments_total=int((self._source.found.duration or 0) / segment) + 1,
-        )
-        workspace.progress.list(copied)
-        background.start(lambda: self._copy(background))
-
-    def _copy(self, background: Background) -> None:
-        """Never a reason to fail: all else is made anyway."""
-        workspace = self._workspace
-        try:
-            try:
-                if not workspace.is_finished(ORIGINAL):
-                    self._run_copy(background)
-            except Differs:
-                # Another ffmpeg has begun it.
-                workspace.artifacts.discard((f"{ORIGINAL}/",))
-                self._run_copy(background)
-        except (errors.PermanentFailure, errors.TransientFailure) as error:
-            workspace.job.log(f"the source cannot be copied: {error.message}")
-            workspace.artifacts.discard((f"{ORIGINAL}/",))
-        if workspace.seconds_of(ORIGINAL):
-            workspace.finish(ORIGINAL)
-        else:
-            workspace.progress.change(ORIGINAL, status="failed")
-
-    def _run_copy(self, background: Background) -> None:
-        longest = self._workspace.progress.rendition(ORIGINAL).target_seconds or LONGEST_COPIED
-        track = Copied(self._workspace, ORIGINAL, self._workspace.profile.segment_seconds, longest)
-        argv = ffmpeg.copy_picture(
-            programs.ffmpeg(), self._source.path, self._video.index, self._source.zero
-        )
-        with explained(self._workspace.job, "copying the source"):
-            with process.Running(argv, [track.feed], limits=LIMITS) as running:
-                running.wait(background.watch)
-            track.finish()
-        self._workspace.progress.note(COPIED, track.frames)
-        self._workspace.artifacts.flush()
-
-    def check_copy(self, times: Timeline) -> None:
-        """What was copied has to be what the source shows, no frame more or less."""
-        row = self._workspace.progress.pictures.get(ORIGINAL)
-        if row is None or row.status != "completed" or ORIGINAL in self._workspace.kept:
-            return
-        if self._workspace.progress.notes.get(COPIED) != times.frames:
-            self._workspace.job.log("the source cannot be copied: it has frames that are not shown")
-            self._workspace.artifacts.discard((f"{ORIGINAL}/",))
-            self._workspace.progress.change(ORIGINAL, status="failed")
-
-    def fits_copy(self, times: Timeline) -> bool:
-        row = self._workspace.progress.pictures.get(ORIGINAL)
-        if row is None or row.status != "completed":
-            return False
-        return fits(self._workspace, ORIGINAL, times)
-
-    def lists_copy(self, times: Timeline) -> bool:
-        """Whether it is worth choosing, now that the ladder is there."""
-        if self.damaged or not self.fits_copy(times):
-            return False
-        needed = self._workspace.progress.pictures[ORIGINAL].average_bandwidth or 0
-        return bool(needed <= ladder.most_copied(self._workspace.profile, self._video))
 
     # The ladder
 
@@ -522,17 +429,6 @@ class Picture:
         )
 
 
-def is_playable(video: VideoStream) -> bool:
-    return (
-        video.codec == "h264"
-        and video.profile in PLAYABLE_PROFILES
-        and video.pixel_format in PLAYABLE_FORMATS
-        and video.level <= HIGHEST_LEVEL
-        and not (video.rotation or video.interlaced or video.hdr)
-        and video.sample_aspect == 1
-    )
-
-
 def capped(times: Timeline) -> float | None:
     """The frame rate to come down to, if any. Rates that vary are kept, whatever a file claims."""
     return ladder.FASTEST if times.rate > ladder.FASTEST + 0.5 else None
@@ -546,15 +442,3 @@ def prepared(video: VideoStream) -> list[str]:
     if video.hdr:
         steps.append(ffmpeg.TONE_MAP)
     return steps
-
-
-def _rendition(name: str, width: int, height: int, video: VideoStream, bandwidth: int) -> Rendition:
-    return Rendition(
-        name=name,
-        kind="video",
-        width=width,
-        height=height,
-        frame_rate=round(ladder.frame_rate(video), 3),
-        bandwidth=round(bandwidth * PEAK),
-        average_bandwidth=bandwidth,
-    )
