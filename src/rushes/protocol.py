@@ -123,7 +123,9 @@ class Pulse:
 class Rendition:
     """One rung of the ladder, or one sound, of the version that a job makes. `status` is pending,
     in_progress, completed, failed or skipped; `target_seconds` how long a segment may be at most,
-    `group` and `track` which of several sounds with the same bits it is."""
+    `group` and `track` which of several sounds with the same bits it is. `error_message` says why
+    it failed. The server notes when it `started_at` and `completed_at`; a worker only repeats what
+    it was told of a rendition that it inherits."""
 
     name: RenditionName
     kind: Literal["video", "audio"]
@@ -145,6 +147,9 @@ class Rendition:
     default: bool | None = None
     group: str | None = None
     track: Amount | None = None
+    error_message: str | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
 
     @property
     def progress(self) -> float:

@@ -256,6 +256,7 @@ def _make(
     that cannot be read does not keep the picture from being watched."""
     tracks = [Track(workspace, name) for name in names if not workspace.is_finished(name)]
     if tracks:
+        workspace.progress.begin(track.name for track in tracks)
         try:
             with explained(workspace.job, "encoding the sound"):
                 run_tracks(workspace, command, tracks, watch=watch, progress=progress)
