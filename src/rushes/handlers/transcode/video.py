@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
-from typing import Any
+from typing import Any, NoReturn
 
 from rushes import errors, sanitize
 from rushes.handlers.transcode.audio import begin
@@ -25,7 +25,7 @@ from rushes.handlers.transcode.segments import (
     run_tracks,
     segment_of,
 )
-from rushes.handlers.transcode.source import INDEX, NEAR, Source
+from rushes.handlers.transcode.source import INDEX, LIMITS, NEAR, Source
 from rushes.handlers.transcode.source_copy import planned_picture
 from rushes.handlers.transcode.spans import cut_of, packed, unpacked
 from rushes.protocol import Part, Rendition
@@ -41,6 +41,8 @@ DIVIDED = "divided"
 LOST = "lost frames"
 # How a span tells its parent; as it is not adopted, it goes when the version is whole.
 LOST_IN_SPAN = re.compile(r"lost/\d+-(\d+)\.json")
+FAILED_IN_SPAN = re.compile(r"failed/\d+-(.+)\.json")
+FAILED, QUALITY_FAILED = "failed", "quality_failed"
 MARGIN = 0.025
 CORNERS = {
     "top-left": (f"W*{MARGIN}", f"W*{MARGIN}"),
@@ -63,6 +65,9 @@ class Picture:
             raise errors.PermanentFailure(
                 "the picture is smaller than all qualities that were asked for", code="too_small"
             )
+        # Some of it could not be decoded.
+        self.damaged = False
+        self._has_started_over = False
         for each in self.renditions:
             workspace.progress.list(workspace.kept.get(each.name) or self._planned(each))
         for kept in workspace.kept.values():
@@ -70,8 +75,9 @@ class Picture:
             if kept.kind == "video" and kept.name != ORIGINAL:
                 workspace.progress.list(kept)
         self._overlay = self._find_overlay()
-        # Some of it could not be decoded; what is copied has the same faults.
-        self.damaged = False
+        for rung in list(self.made):
+            if said := workspace.progress.notes.get(f"{FAILED} {rung.name}"):
+                self._leave_out(rung, said)
 
     def _planned(self, rung: PlannedRung) -> Rendition:
         notes, begun = self._workspace.progress.notes, f"{rung.name}/seg_"
@@ -99,6 +105,7 @@ class Picture:
         """What is missing of it; returns the timeline of what there is in the end."""
         times = self._source.timeline()
         workspace, encoder = self._workspace, self._encoder()
+        self._leave_out_what_spans_could_not_make()
         self._expect(times, self._missing(times))
         size, divides = self._span_size(len(times.segments)), self.divides(times)
         encoder = self._encode_missing(background, times, size if divides else None, encoder)
@@ -151,8 +158,7 @@ class Picture:
         workspace.artifacts.look_up(lambda name: name.endswith("/init.mp4"))
         self._expect(times, self._missing(times))
         encoder = encoders.BY_NAME[args["encoder"]]
-        for start, stop in timeline.runs(self._missing(times)):
-            self._encode_run(times, (start, stop), encoder)
+        self._encode_share(times, encoder)
         if lost := workspace.progress.notes.get(LOST):
             workspace.artifacts.put(f"lost/{times.segments[0].number:05d}-{lost}.json", b"{}")
         workspace.artifacts.flush()
@@ -160,6 +166,20 @@ class Picture:
             what = f"{len(missing)} segments were not made"
             raise errors.TransientFailure(what, code="bad_output")
         return [segment.number for segment in times.segments]
+
+    def _encode_share(self, times: Timeline, encoder: Encoder) -> None:
+        """Whoever has another encoder may try again; then what fails is left to the parent."""
+        try:
+            self._encode_runs(None, times, None, encoder)
+        except process.ToolFailed as error:
+            if not self._is_last_attempt:
+                raise
+            before = list(self.made)
+            self._encode_one_by_one(None, times, None, encoder, error)
+            number = times.segments[0].number
+            for rung in before:
+                if rung not in self.made:
+                    self._workspace.artifacts.put(f"failed/{number:05d}-{rung.name}.json", b"{}")
 
     def _expect(self, times: Timeline, missing: Sequence[int]) -> None:
         left = sum(each.seconds for each in times.segments if each.number in set(missing))
@@ -234,33 +254,145 @@ class Picture:
     def _encode_missing(
         self, background: Background, times: Timeline, below: int | None, encoder: Encoder
     ) -> Encoder:
-        """A device that fails is replaced by software, and what another encoder has begun is made
-        anew, all in the same attempt. Returns the encoder that has done it."""
-        try:
-            self._encode_runs(background, times, below, encoder)
-        except (process.ToolFailed, Differs, Unfit) as error:
-            encoder = self._way_back(encoder, error)
-            self._encode_runs(background, times, below, encoder)
-        return encoder
+        """A device that fails is replaced by software, what another encoder has begun is made anew,
+        and a rung that cannot be encoded is left out, all in the same attempt. Returns the encoder
+        that has done it."""
+        while True:
+            try:
+                self._encode_runs(background, times, below, encoder)
+                return encoder
+            except (process.ToolFailed, Differs, Unfit) as error:
+                if not self._is_final(encoder, error):
+                    encoder = self._start_in_software(encoder, error)
+                elif isinstance(error, process.ToolFailed) and self._leave_out_refused(
+                    times, encoder, error
+                ):
+                    continue
+                elif isinstance(error, process.ToolFailed) and self._is_last_attempt:
+                    self._encode_one_by_one(background, times, below, encoder, error)
+                else:
+                    self._give_up(error)
 
     def _encode_runs(
-        self, background: Background, times: Timeline, below: int | None, encoder: Encoder
+        self, background: Background | None, times: Timeline, below: int | None, encoder: Encoder
     ) -> None:
         missing = self._missing(times)
         for run in timeline.runs([n for n in missing if below is None or n < below]):
             self._encode_run(times, run, encoder, background)
         self._workspace.artifacts.flush()
 
-    def _way_back(self, encoder: Encoder, error: process.ToolFailed | Differs | Unfit) -> Encoder:
-        if encoder.name == encoders.SOFTWARE and not isinstance(error, Differs):
-            if isinstance(error, process.ToolFailed) and error.gave_up:
-                self._refuse_undecodable()
-            raise error
+    @property
+    def _is_last_attempt(self) -> bool:
+        return self._workspace.job.attempt >= self._workspace.job.max_attempts
+
+    def _is_final(self, encoder: Encoder, error: errors.TransientFailure) -> bool:
+        """Whether starting over in software could not help."""
+        if encoder.name != encoders.SOFTWARE:
+            return False
+        return self._has_started_over or not isinstance(error, Differs)
+
+    def _give_up(self, error: errors.TransientFailure) -> NoReturn:
+        if isinstance(error, process.ToolFailed) and error.gave_up:
+            self._refuse_undecodable()
+        raise error
+
+    def _start_in_software(self, encoder: Encoder, error: errors.TransientFailure) -> Encoder:
+        self._has_started_over = True
         self._workspace.job.log(f"{encoder.name}: {error.message}; starting over in software")
         self._start_over()
         encoder = encoders.BY_NAME[encoders.SOFTWARE]
         self._note(encoder)
         return encoder
+
+    # Rungs that fail alone
+
+    def _leave_out_refused(
+        self, times: Timeline, encoder: Encoder, error: process.ToolFailed
+    ) -> bool:
+        """Whether there are rungs that cannot be encoded even by themselves, and others that can,
+        as one segment of each shows. Then those are left out."""
+        missing = self._missing(times)
+        if error.code != process.ToolFailed.CODE or len(self.made) < 2 or not missing:
+            return False
+        refused = {
+            rung: said
+            for rung in self.made
+            if (said := self._try(rung, times, encoder, missing[0]))
+        }
+        if len(refused) == len(self.made):
+            return False
+        for rung, said in refused.items():
+            self._leave_out(rung, said)
+        return bool(refused)
+
+    def _try(self, rung: PlannedRung, times: Timeline, encoder: Encoder, number: int) -> str | None:
+        """What is wrong with it, if anything."""
+        cut = replace(cut_of(times, number, number + 1), rate=capped(times))
+        [pipe] = process.pipes(1)
+        argv = self._command(cut, [rung], encoder, [pipe[1]], slow=times.slow)
+        sinks: list[process.Sink] = [lambda chunk: None, lambda chunk: None]
+        try:
+            with (
+                explained(self._workspace.job, "its encoder"),
+                process.Running(argv, sinks, limits=LIMITS, more_fds=[pipe]) as running,
+            ):
+                running.wait(self._workspace.progress.watch)
+        except process.ToolFailed as error:
+            return error.message
+        return None
+
+    def _encode_one_by_one(
+        self,
+        background: Background | None,
+        times: Timeline,
+        below: int | None,
+        encoder: Encoder,
+        error: process.ToolFailed,
+    ) -> None:
+        """Each rung in a process of its own, and without those that fail: the last resort, as the
+        source is decoded for each. Raises `error` when all do."""
+        wanted, failed = self.made, {}
+        notes = self._workspace.progress.notes
+        before, lost = notes.get(LOST, 0), notes.get(LOST, 0)
+        try:
+            for rung in wanted:
+                self.made = [rung]
+                self._workspace.progress.note(LOST, before)
+                try:
+                    self._encode_runs(background, times, below, encoder)
+                except process.ToolFailed as alone:
+                    failed[rung.name] = alone.message
+                lost = max(lost, notes.get(LOST, 0))
+        finally:
+            self.made = wanted
+            # The same frames are missing in each.
+            self._workspace.progress.note(LOST, lost)
+        if len(failed) == len(wanted):
+            self._give_up(error)
+        for rung in wanted:
+            if rung.name in failed:
+                self._leave_out(rung, failed[rung.name])
+
+    def _leave_out_what_spans_could_not_make(self) -> None:
+        if not self._workspace.progress.notes.get(DIVIDED):
+            return
+        names = [each.name for each in self._workspace.job.artifacts()]
+        failed = {found[1] for name in names if (found := FAILED_IN_SPAN.fullmatch(name))}
+        left = [each for each in self.made if each.name in failed]
+        if left and len(left) == len(self.made):
+            raise errors.PermanentFailure("no quality could be encoded whole", code="tool_failed")
+        for rung in left:
+            self._leave_out(rung, "a part of it could not be encoded")
+
+    def _leave_out(self, rung: PlannedRung, why: str) -> None:
+        workspace = self._workspace
+        self.made = [each for each in self.made if each is not rung]
+        workspace.artifacts.discard((f"{rung.name}/",))
+        workspace.progress.change(
+            rung.name, status="failed", segments_completed=0, error_message=why
+        )
+        workspace.progress.note(f"{FAILED} {rung.name}", why)
+        workspace.warn(QUALITY_FAILED, f"{rung.name} could not be made: {why}")
 
     def _refuse_undecodable(self) -> None:
         """Whose fault was it? Where not one frame can be had, trying again cannot help."""
@@ -288,20 +420,7 @@ class Picture:
         begin_at = float((cut.start_pts - cut.zero_pts) * cut.time_base)
 
         def command(fds: Sequence[int]) -> list[str]:
-            outputs = [
-                self._output(each, encoder, fd, slow=times.slow)
-                for each, fd in zip(self.made, fds, strict=True)
-            ]
-            return ffmpeg.encode_span(
-                programs.ffmpeg(),
-                self._source.path,
-                self._video.index,
-                cut,
-                outputs,
-                prepare=prepared(self._video),
-                device=encoder.device,
-                overlay=self._overlay,
-            )
+            return self._command(cut, self.made, encoder, fds, slow=times.slow)
 
         def watch() -> None:
             if background is not None:
@@ -311,6 +430,7 @@ class Picture:
         def reached(at: float) -> None:
             progress.reached(before + max(0.0, at - begin_at))
 
+        progress.begin(each.name for each in self.made)
         with explained(workspace.job, "encoding the picture"):
             complaints = run_tracks(workspace, command, tracks, watch=watch, progress=reached)
         for track in tracks:
@@ -358,6 +478,29 @@ class Picture:
         with explained(self._workspace.job, "counting frames"):
             said = process.run(argv, limits=INDEX, watch=self._workspace.progress.watch)
         return plan.count(timeline.read_frame_times(said.decode(errors="replace")))
+
+    def _command(
+        self,
+        cut: ffmpeg.Cut,
+        rungs: Sequence[PlannedRung],
+        encoder: Encoder,
+        fds: Sequence[int],
+        *,
+        slow: bool,
+    ) -> list[str]:
+        outputs = [
+            self._output(each, encoder, fd, slow=slow) for each, fd in zip(rungs, fds, strict=True)
+        ]
+        return ffmpeg.encode_span(
+            programs.ffmpeg(),
+            self._source.path,
+            self._video.index,
+            cut,
+            outputs,
+            prepare=prepared(self._video),
+            device=encoder.device,
+            overlay=self._overlay,
+        )
 
     def _output(
         self, rendition: PlannedRung, encoder: Encoder, fd: int, *, slow: bool
