@@ -20,7 +20,7 @@ from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs import job as job_data
-from rushes.jobs import log_store, passage_store
+from rushes.jobs import log_store, passage_store, read_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import ErrorClass, Priority, State
 from rushes.jobs.queue import Claimant, Queue
@@ -49,7 +49,7 @@ from rushes.protocol import (
     Terms,
     capability_words,
 )
-from rushes.renditions import cleaned, encode, planned
+from rushes.renditions import LISTS, cleaned, encode, planned, stamped
 from rushes.storage.storage import Storage
 from rushes.transcripts import archive, passages
 from rushes.transcripts import transcript as transcripts
@@ -144,7 +144,9 @@ class Dispatch(Files):
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
         said = [_shown_progress(report) for report in reports]
-        return self._db.run_step(lambda tx: self._queue.progress(tx, said))
+        return self._db.run_step(
+            lambda tx: self._queue.progress(tx, [_stamped(tx, report) for report in said])
+        )
 
     def declare(self, claim: Claim, renditions: Sequence[Rendition]) -> int:
         with self._db.read() as tx:
@@ -186,7 +188,7 @@ class Dispatch(Files):
         done = self._db.run(
             lambda tx: library.complete(tx, self._queue, claim, result, files=files, heard=heard)
         )
-        self._discard(done.left_out)
+        self._discard_unused(done.left_out)
         return done.state
 
     def _transcript(self, completion: Completion) -> Prepared | None:
@@ -286,6 +288,15 @@ def _shown_progress(report: Progress) -> Progress:
         engine_model=sanitize.word(report.engine_model),
         detail=None if detail is None else _fitting(sanitize.tree(detail), DETAIL_LIMIT_BYTES),
     )
+
+
+def _stamped(tx: Tx, report: Progress) -> Progress:
+    """With when its renditions began and were whole, by the clock that decides."""
+    if report.detail is None or not any(name in report.detail for name in LISTS):
+        return report
+    job = jobs.get(tx, report.claim.job_id)
+    told = stamped(report.detail, job.detail if job else None, read_store.now(tx))
+    return replace(report, detail=told)
 
 
 def _fitting(members: dict[str, Any], limit_bytes: int) -> dict[str, Any]:

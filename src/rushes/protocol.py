@@ -138,7 +138,9 @@ class Pulse:
 class Rendition:
     """One rung of the ladder, or one sound, of the version that a job makes. `status` is pending,
     in_progress, completed, failed or skipped; `target_seconds` how long a segment may be at most,
-    `group` and `track` which of several sounds with the same bits it is."""
+    `group` and `track` which of several sounds with the same bits it is. `error_message` says why
+    it failed. The server notes when it `started_at` and `completed_at`; a worker only repeats what
+    it was told of a rendition that it inherits."""
 
     name: RenditionName
     kind: Literal["video", "audio"]
@@ -160,6 +162,9 @@ class Rendition:
     default: bool | None = None
     group: str | None = None
     track: Amount | None = None
+    error_message: str | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
 
     @property
     def progress(self) -> float:
@@ -194,6 +199,15 @@ class Artifact:
     content_type: str
     seconds: PlaySeconds | None = None
     claimed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inherited:
+    """What a job's version has of the one that is current: `renditions` that are whole. `why_not`:
+    they do not go together with what the job makes, and their files were not taken over."""
+
+    renditions: Sequence[Rendition] = ()
+    why_not: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +403,15 @@ class Coordinator:
     def adopt(self, claim: Claim, names: FileNames) -> list[Artifact]:
         """Take over files that others have put, 500 at most. Returns those that are intact; what is
         damaged is removed."""
+
+    @verb("POST", "/artifacts/{job_id}/inherit", "Take over renditions", slow=True)
+    def inherit(
+        self, claim: Claim, besides: Annotated[Sequence[RenditionName], Meta(max_length=200)] = ()
+    ) -> Inherited:
+        """The renditions that the media's current version has, except `besides`: their files, and
+        those of none (thumbnail, storyboard), are in the job's version from now on, to be adopted
+        like those of an earlier attempt. With a `why_not` they are not. Repeating it is
+        harmless."""
 
     @verb("POST", "/artifacts/{job_id}/discard", "Remove files", reply="items", slow=True)
     def discard(self, claim: Claim, names: FileNames) -> list[Artifact]:

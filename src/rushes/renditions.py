@@ -6,19 +6,24 @@ A worker is not trusted: what does not fit is left out, never an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
 
-from rushes import sanitize
+from rushes import clock, sanitize
 from rushes.protocol import Rendition
 from rushes.tools import playlist
 
 GROUP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 LEFT_OUT = ("skipped", "failed")
+BEGUN = ("in_progress", "completed", "failed")
+# As `detail` has them.
+LISTS = ("renditions", "audio")
+# As `clock.rfc3339` writes it.
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 CODECS = re.compile(r"[A-Za-z0-9._, -]{1,200}")
 RANGES = ("SDR", "PQ", "HLG")
 # A worker that lists more makes no ladder.
@@ -41,6 +46,42 @@ def _told(rendition: Rendition) -> dict[str, Any]:
         "segments_total": rendition.segments_total,
         "progress": rendition.progress,
     }
+
+
+def stamped(detail: Mapping[str, Any], before: Any, at: int) -> dict[str, Any]:
+    """With the times at which each rendition began and was whole: as they were told `before`, or
+    else `at`. What a worker says of them only counts for what was made earlier."""
+    now = clock.rfc3339(at) or ""
+    known = {str(each.get("name")): each for each in _listed(before)}
+    times = {
+        name: [_stamped(each, known, now) if isinstance(each, dict) else each for each in some]
+        for name in LISTS
+        if isinstance(some := detail.get(name), list)
+    }
+    return {**detail, **times}
+
+
+def _stamped(each: dict[str, Any], known: Mapping[str, Any], now: str) -> dict[str, Any]:
+    told = known.get(str(each.get("name")), {})
+    status = each.get("status")
+    started = _moment(told.get("started_at"), now) or _moment(each.get("started_at"), now)
+    completed = _moment(told.get("completed_at"), now) or _moment(each.get("completed_at"), now)
+    return {
+        **each,
+        "started_at": started or (now if status in BEGUN else None),
+        "completed_at": completed or now if status == "completed" else None,
+    }
+
+
+def _moment(value: Any, now: str) -> str | None:
+    return value if isinstance(value, str) and MOMENT.fullmatch(value) and value <= now else None
+
+
+def _listed(detail: Any) -> list[dict[str, Any]]:
+    found = detail if isinstance(detail, dict) else {}
+    lists = [found.get(name) for name in LISTS]
+    some = [each for entries in lists if isinstance(entries, list) for each in entries]
+    return [each for each in some if isinstance(each, dict)]
 
 
 def planned(renditions: Sequence[Rendition]) -> list[Rendition]:
@@ -67,6 +108,11 @@ def encode(renditions: Sequence[Rendition]) -> str:
 
 def decode(text: str | None) -> list[Rendition]:
     return _fitting(msgspec.json.decode(text)) if text else []
+
+
+def read(detail: Any) -> list[Rendition]:
+    """What a report has told, pictures first; the other way round from `told`."""
+    return _fitting(_listed(detail))
 
 
 def _fitting(entries: list[Any]) -> list[Rendition]:
@@ -120,4 +166,7 @@ def _plain(each: Rendition) -> Rendition:
         language=sanitize.line(each.language, 40) if each.language else None,
         group=each.group if each.group and GROUP.fullmatch(each.group) else None,
         encoder=sanitize.word(each.encoder),
+        started_at=None,
+        completed_at=None,
+        error_message=sanitize.sanitize(each.error_message) if each.error_message else None,
     )

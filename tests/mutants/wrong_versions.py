@@ -537,6 +537,18 @@ MUTANTS: list[Mutant] = [
         'return {row["key"] for row in rows}',
     ),
     (
+        "what_others_have_is_discarded",
+        "media/files.py",
+        "self._discard([key for key in keys if key not in used])",
+        "self._discard(keys)",
+    ),
+    (
+        "other_cuts_are_mixed",
+        "media/files.py",
+        'if edits.read(made.get("edit")) != edits.read(asked.get("edit")):',
+        "if False:",
+    ),
+    (
         "any_media_is_a_source",
         "media/files.py",
         "if named == media_id else None",

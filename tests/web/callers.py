@@ -477,6 +477,7 @@ def worker_call(running: Running, route: Route, job_id: str, claim_id: str) -> C
         "divide": {**held, "parts": [{"kind": "part"}]},
         "adopt": {"names": ["a.txt"]},
         "discard": {"names": ["a.txt"]},
+        "inherit": {"besides": ["720p"]},
         "logs": {**held, "lines": ["hello"]},
         "presign": {"name": "a.txt"},
         "passages": {**held, "number": 0, "content": {}},

@@ -202,6 +202,7 @@ def calls_of(worker: Coordinator, claim: Claim) -> list[Callable[[], object]]:
         lambda: worker.passages(claim),
         lambda: worker.transcript(claim),
         lambda: worker.discard(claim, ["old.txt"]),
+        lambda: worker.inherit(claim, ["720p"]),
         lambda: worker.progress(Progress(claim=claim)),
     ]
 

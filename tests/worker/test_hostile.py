@@ -291,7 +291,7 @@ VERBS = verbs()
 # Of these fields the server knows what they may be.
 CLOSED = {
     "job_id", "claim_id", "manifest", "error_class", "kinds", "kind", "needs", "names", "name",
-    "ticket", "sha256", "md5", "boot_id", "request_id", "answered", "stalled",
+    "ticket", "sha256", "md5", "boot_id", "request_id", "answered", "stalled", "besides",
 }  # fmt: skip
 # Private to the job's next attempt, and shown to nobody.
 PRIVATE = {"checkpoint"}

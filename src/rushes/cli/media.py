@@ -41,6 +41,11 @@ Qualities = Annotated[
     list[str] | None,
     cyclopts.Parameter(name="--quality", negative="", help="Only this one, such as 720p; repeat."),
 ]
+DropOthers = Annotated[
+    bool,
+    output.FLAG,
+    cyclopts.Parameter(help="With --quality: the other qualities do not stay."),
+]
 DropTranscript = Annotated[
     bool, output.FLAG, cyclopts.Parameter(help="Transcribe again when the version is there.")
 ]
@@ -222,11 +227,17 @@ def retranscode(
     *,
     profile: Profile = None,
     quality: Qualities = None,
+    drop_others: DropOthers = False,
     drop_transcript: DropTranscript = False,
     json: output.Json = False,
 ) -> None:
     """Make a new version; the old one plays until it is there."""
-    body = {"profile": profile, "qualities": quality, "drop_transcript": drop_transcript}
+    body = {
+        "profile": profile,
+        "qualities": quality,
+        "keep_others": not drop_others,
+        "drop_transcript": drop_transcript,
+    }
     _order(id, "retranscode", body, json)
 
 

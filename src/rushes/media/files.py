@@ -13,15 +13,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rushes import errors, ids
+from rushes import errors, ids, kinds, renditions
 from rushes.db.database import Database, Tx
 from rushes.jobs import store as jobs
-from rushes.media import library, media, playlist_check
+from rushes.media import edit as edits
+from rushes.media import inherit_store, library, media, playlist_check, purge_store
 from rushes.media import store as media_store
-from rushes.protocol import ADOPT_LIMIT, Artifact, Claim, Completion, Presigned, Source
+from rushes.protocol import (
+    ADOPT_LIMIT,
+    Artifact,
+    Claim,
+    Completion,
+    Inherited,
+    Presigned,
+    Rendition,
+    Source,
+)
 from rushes.storage.storage import Method, Storage
+from rushes.tools import profile as profile_tools
 
 Row = dict[str, Any]
+# Said of sound that is not all there: whoever takes it over could not say so again.
+INCOMPLETE_SOUND = "sound_unreadable"
 
 
 class Files:
@@ -159,7 +172,7 @@ class Files:
             return media_store.adopt_artifacts(tx, claim, version_id, whole)
 
         adopted = self._db.run(take) if rows else set()
-        self._discard([row["key"] for row in damaged])
+        self._discard_unused([row["key"] for row in damaged])
         by_name = {row["name"]: row for row in rows if row["name"] in adopted}
         mine = {"claim_id": claim.claim_id}
         return [_artifact(by_name[name] | mine, claim) for name in names if name in by_name]
@@ -173,8 +186,33 @@ class Files:
             media_store.drop_artifacts(tx, version_id, mine)
             return mine
 
-        self._discard([row["key"] for row in self._db.run(drop)])
+        self._discard_unused([row["key"] for row in self._db.run(drop)])
         return self.artifacts(claim)
+
+    def inherit(self, claim: Claim, besides: Sequence[str] = ()) -> Inherited:
+        """Rows for the same objects, which are purged with the last version that has them."""
+
+        def take(tx: Tx) -> Inherited:
+            job = _locked(tx, claim)
+            if kinds.output_of(job["kind"]) != kinds.WATCH or job["division"] is not None:
+                raise errors.WrongState("this job makes no version that could take anything over")
+            base = inherit_store.base(tx, job["media_id"], kinds.WATCH)
+            if base is None:
+                return Inherited()
+            kept = [each for each in _whole(base["told"]) if each.name not in besides]
+            asked = jobs.get(tx, job["id"])
+            if asked and (why_not := _why_not_mixed(base["args"], asked.args)):
+                return Inherited(renditions=kept, why_not=why_not)
+            inherit_store.take_over(
+                tx,
+                claim,
+                version_id=library.start_version(tx, claim, job["media_id"]),
+                base_id=base["id"],
+                renditions=[each.name for each in kept],
+            )
+            return Inherited(renditions=kept)
+
+        return self._db.run(take)
 
     def _place(self, claim: Claim, name: str) -> tuple[str, Row | None]:
         """A fresh key for an artifact of this claim, and its row if it is there already. Fresh,
@@ -206,7 +244,7 @@ class Files:
 
         added, before = self._db.run(record)
         if added:
-            self._discard([before["key"]] if before else [])
+            self._discard_unused([before["key"]] if before else [])
             return artifact
         self._discard([key])
         with self._db.read() as tx:
@@ -224,6 +262,13 @@ class Files:
         with suppress(errors.Unavailable):
             if keys:
                 self.storage.delete(keys)
+
+    def _discard_unused(self, keys: Sequence[str]) -> None:
+        """As `_discard`, of files whose rows are gone: other versions may have the same."""
+        if keys:
+            with self._db.read() as tx:
+                used = purge_store.known_keys(tx, keys)
+            self._discard([key for key in keys if key not in used])
 
     def _is_intact(self, key: str, sha256: str, md5: str) -> bool:
         """By the checksum the object store keeps, or else by reading it back."""
@@ -332,6 +377,36 @@ def _rows(tx: Tx, claim: Claim, names: Sequence[str]) -> tuple[str, list[Row]]:
     if version is None:
         return "", []
     return version["id"], media_store.named_artifacts(tx, version["id"], names)
+
+
+def _whole(told: Any) -> list[Rendition]:
+    """Of what the job that made a version has told of it: what others may go on playing."""
+    said = told.get("warnings") if isinstance(told, dict) else None
+    codes = {each.get("code") for each in said or [] if isinstance(each, dict)}
+    return [
+        each
+        for each in renditions.read(told)
+        if each.status == "completed" and not (each.kind == "audio" and INCOMPLETE_SOUND in codes)
+    ]
+
+
+def _why_not_mixed(made: Any, asked: Mapping[str, Any]) -> str | None:
+    """Why renditions made with these arguments do not go together with those that are asked for.
+    A player may change from one to the other at any segment."""
+    if not isinstance(made, Mapping):
+        return "it is not known how the version before was made"
+    if edits.read(made.get("edit")) != edits.read(asked.get("edit")):
+        return "what is cut or laid over has changed"
+    if _segment_seconds(made) != _segment_seconds(asked):
+        return "segments have another length now"
+    return None
+
+
+def _segment_seconds(args: Mapping[str, Any]) -> float | None:
+    try:
+        return profile_tools.decode(args.get("settings") or {}).segment_seconds
+    except errors.BadField:
+        return None
 
 
 def _overlay(tx: Tx, job: Row, media_id: str) -> media.Media | None:

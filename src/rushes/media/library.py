@@ -9,7 +9,7 @@ from typing import Any
 
 from rushes import errors, ids, kinds
 from rushes.db.database import Tx
-from rushes.jobs import lifecycle, passage_store, relation_store
+from rushes.jobs import lifecycle, passage_store, read_store, relation_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import PACE, Job, State, decode, encode
 from rushes.jobs.queue import Queue
@@ -18,6 +18,7 @@ from rushes.media import media, pipeline, requests, store, trash
 from rushes.media.edit import Edit
 from rushes.media.media import Media, NewMedia
 from rushes.protocol import Claim
+from rushes.renditions import stamped
 from rushes.transcripts import archive, search
 from rushes.transcripts.archive import Prepared
 
@@ -197,6 +198,7 @@ def follow_parts(tx: Tx, whole_id: str) -> None:
         # Was told by the worker that divided it; the parts have a pace of their own.
         for name in PACE:
             detail.pop(name, None)
+        detail = stamped(detail, detail, read_store.now(tx))
     progress = lifecycle.progress_by_parts(counted["divided_progress"], counted["progress"])
     known = None if detail is None else encode(detail)
     relation_store.note_progress(tx, whole_id, progress, known)

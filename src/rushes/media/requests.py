@@ -18,9 +18,10 @@ from rushes.jobs import store as job_store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import pipeline, profiles, speech_profiles, store
+from rushes.media import inherit_store, pipeline, profiles, speech_profiles, store
 from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, ProcessingOptions
+from rushes.tools import ladder
 from rushes.tools import profile as profile_tools
 from rushes.transcripts import archive
 
@@ -49,9 +50,11 @@ def retranscode(
     *,
     profile: str | None = None,
     qualities: Sequence[str] | None = None,
+    keep_others: bool = True,
     drop_transcript: bool = False,
 ) -> str:
-    """What people have cut and laid over stays. Without a profile, the one before."""
+    """What people have cut and laid over stays. Without a profile, the one before. Of the
+    `qualities` that are not named, the new version has what the old one has."""
     named = profiles.resolve(tx, profile) if profile else _last_profile(tx, item.id)
     return _make(
         tx,
@@ -60,7 +63,8 @@ def retranscode(
         pipeline.TRANSCODE,
         named,
         item.edit,
-        qualities=_known(named, qualities),
+        qualities=_known(tx, item, named, qualities),
+        keep_others=(qualities is not None and keep_others) or None,
         drop_transcript=drop_transcript or None,
     )
 
@@ -178,15 +182,21 @@ def _last_profile(tx: Tx, media_id: str) -> profiles.Named:
     return before or profiles.resolve(tx, None)
 
 
-def _known(named: profiles.Named, qualities: Sequence[str] | None) -> list[str] | None:
-    """In the profile's order, each once."""
+def _known(
+    tx: Tx, item: Media, named: profiles.Named, qualities: Sequence[str] | None
+) -> list[str] | None:
+    """In the profile's order, each once. Once a version was made, what is larger than the source
+    is not known either."""
     if qualities is None:
         return None
-    known = profile_tools.names(named.profile)
+    version = item.current_version_id
+    short = inherit_store.short_side(tx, version) if version else None
+    known = ladder.names(named.profile, short) if short else profile_tools.names(named.profile)
     if unknown := [each for each in qualities if each not in known]:
         raise errors.BadField(
             "qualities",
-            f"the profile {named.name} has no {unknown[0]}; known are {', '.join(known)}",
+            f"the profile {named.name} has no {unknown[0]} for this media;"
+            f" known are {', '.join(known)}",
         )
     return [each for each in known if each in qualities]
 

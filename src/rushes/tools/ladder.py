@@ -41,11 +41,7 @@ def renditions(
     """Largest first. What is above the source, or not asked for, is there as skipped; there is
     always one that is made."""
     short = min(video.shown)
-    rungs = sorted(profile.ladder, key=lambda rung: -rung.height)
-    if all(rung.height > short for rung in rungs):
-        # Below the whole ladder: as it is, with the bits of the smallest.
-        rungs.append(Rung(height=short, bitrate=rungs[-1].bitrate))
-        short = rungs[-1].height
+    rungs = _rungs(profile, short)
     made = [
         _rendition(rung, codec, video, skipped=rung.height > short)
         for codec in sorted_codecs(profile)
@@ -55,6 +51,21 @@ def renditions(
     if not wanted:
         return made
     return [replace(each, skipped=each.skipped or each.name not in wanted) for each in made]
+
+
+def names(profile: Profile, short: int) -> list[str]:
+    """Of what can be made of a picture whose short side this is, in the order of `renditions`."""
+    rungs = [rung for rung in _rungs(profile, short) if rung.height <= short]
+    return [rendition_name(rung, codec) for codec in sorted_codecs(profile) for rung in rungs]
+
+
+def _rungs(profile: Profile, short: int) -> list[Rung]:
+    """Largest first."""
+    rungs = sorted(profile.ladder, key=lambda rung: -rung.height)
+    if all(rung.height > short for rung in rungs):
+        # Below the whole ladder: as it is, with the bits of the smallest.
+        rungs.append(Rung(height=short, bitrate=rungs[-1].bitrate))
+    return rungs
 
 
 def _rendition(rung: Rung, codec: Codec, video: VideoStream, *, skipped: bool) -> PlannedRung:

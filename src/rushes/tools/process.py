@@ -65,11 +65,13 @@ class ToolFailed(errors.TransientFailure):
     """It ended with an error; `lines` is the last it said. `gave_up`: by itself, neither ended nor
     crashed."""
 
+    CODE = "tool_failed"
+
     def __init__(
         self,
         message: str,
         *,
-        code: str = "tool_failed",
+        code: str = CODE,
         lines: Sequence[str] = (),
         gave_up: bool = False,
     ):

@@ -85,6 +85,13 @@ class Rendition(BaseModel):
     segments_total: int | None = None
     segments_completed: int | None = None
     progress: float = 0.0
+    started_at: Time | None = Field(None, description="When its first segment was begun.")
+    completed_at: Time | None = Field(
+        None, description="When it was whole; what a version takes over keeps the time."
+    )
+    error_message: str | None = Field(
+        None, description="Why it has `failed`; the others are made all the same."
+    )
 
 
 class Job(BaseModel):

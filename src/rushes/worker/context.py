@@ -19,6 +19,7 @@ from rushes.protocol import (
     Artifact,
     Assignment,
     Coordinator,
+    Inherited,
     Progress,
     Rendition,
     Source,
@@ -262,6 +263,11 @@ class JobContext:
             self._note(intact)
             adopted += intact
         return adopted
+
+    def inherit(self, besides: Sequence[str]) -> Inherited:
+        """What the media's current version has, except these renditions: from now on `artifacts`
+        has it, too, and it can be adopted."""
+        return self._patiently(lambda: self._coordinator.inherit(self.claim, besides))
 
     def discard(self, names: Sequence[str]) -> None:
         """Remove files that this attempt has put or adopted, and has no use for any more."""

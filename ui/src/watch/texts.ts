@@ -137,7 +137,7 @@ const watch = {
   profile: "Profile",
   sameProfile: "The one it was made with",
   qualities: "Qualities",
-  qualitiesHint: "Fewer are ready sooner and take less room.",
+  qualitiesHint: "Only these are made again. The others stay as they are.",
   qualitiesNeeded: "Choose at least one quality.",
   aboveSource: (name: string) => `${name} (above the source)`,
   dropTranscript: "Transcribe again afterwards",

@@ -32,11 +32,14 @@ class ArtifactWriter:
         folder.mkdir(exist_ok=True)
         self._copied = prefix, folder
 
-    def adopt(self, wanted: Callable[[str], bool]) -> None:
-        """What earlier attempts and other workers have left, as far as it is intact."""
-        names = [each.name for each in self._job.artifacts() if wanted(each.name)]
+    def adopt(self, wanted: Callable[[str], bool]) -> set[str]:
+        """What earlier attempts and other workers have left, as far as it is intact. Returns the
+        names of the rest."""
+        there = [each.name for each in self._job.artifacts()]
+        names = [name for name in there if name not in self.files and wanted(name)]
         if names:
             self.files |= {each.name: each for each in self._job.adopt(names)}
+        return {name for name in names if name not in self.files}
 
     def look_up(self, wanted: Callable[[str], bool]) -> None:
         """Files that are others' and stay theirs; the same need not be put again."""

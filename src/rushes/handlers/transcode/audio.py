@@ -36,6 +36,8 @@ def start(workspace: Workspace, background: Background, source: Source) -> None:
     """Beside the picture; `background` ends when both are whole."""
     found, zero = source.found, source.zero
     seconds = source.timeline().seconds if workspace.edit else None
+    if _keeps(workspace, source):
+        return
     sound = workspace.overlay.get("sound", "main")
     if workspace.overlay and (sound != "main" or not found.audios):
         other = workspace.job.source(str(workspace.overlay["media_id"]))
@@ -63,6 +65,16 @@ def start(workspace: Workspace, background: Background, source: Source) -> None:
         background.start(
             lambda: _make_plans(workspace, path, plans, zero, seconds, background.watch)
         )
+
+
+def _keeps(workspace: Workspace, source: Source) -> bool:
+    """Whether the version before has the sound already."""
+    sounds = [each for each in workspace.kept.values() if each.kind == "audio"]
+    for each in sounds:
+        workspace.progress.list(each)
+    if sounds and not workspace.overlay:
+        _tell_of_what_is_before(workspace, source.found.audios, source.zero)
+    return bool(sounds)
 
 
 def _tell_of_what_is_before(
@@ -244,6 +256,7 @@ def _make(
     that cannot be read does not keep the picture from being watched."""
     tracks = [Track(workspace, name) for name in names if not workspace.is_finished(name)]
     if tracks:
+        workspace.progress.begin(track.name for track in tracks)
         try:
             with explained(workspace.job, "encoding the sound"):
                 run_tracks(workspace, command, tracks, watch=watch, progress=progress)

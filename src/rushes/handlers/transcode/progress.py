@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -58,12 +58,16 @@ class ProgressReporter:
         with self._lock:
             self._change(name, **news)
 
+    def begin(self, names: Iterable[str]) -> None:
+        """These are being made from now on."""
+        with self._lock:
+            for name in names:
+                if self.rendition(name).status == "pending":
+                    self._change(name, status="in_progress")
+
     def finished_segment(self, name: str) -> None:
         with self._lock:
-            done = self.rendition(name).segments_completed + 1
-            status = self.rendition(name).status
-            status = "in_progress" if status == "pending" else status
-            self._change(name, segments_completed=done, status=status)
+            self._change(name, segments_completed=self.rendition(name).segments_completed + 1)
 
     def _change(self, name: str, **news: Any) -> None:
         changed = replace(self.rendition(name), **news)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Event
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from rushes import errors, sanitize
 from rushes.handlers.transcode.artifact_writer import ArtifactWriter
 from rushes.handlers.transcode.progress import ProgressReporter
+from rushes.protocol import Rendition
 from rushes.tools import boxes, ffmpeg, playlist, process, profile
 from rushes.tools.profile import Profile
 from rushes.tools.timeline import Segment, Timeline
@@ -27,19 +28,28 @@ EARLIEST_TICKS = 90
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """What every step of a job works with. `edit` is what people have changed about the source."""
+    """What every step of a job works with. `edit` is what people have changed about the source;
+    `qualities` are those to be made, all if there are none; `kept` the renditions that are taken
+    over from the version before."""
 
     job: JobContext
     artifacts: ArtifactWriter
     progress: ProgressReporter
     profile: Profile
     edit: Mapping[str, Any]
+    qualities: list[str] = field(default_factory=list)
+    kept: dict[str, Rendition] = field(default_factory=dict)
 
     @classmethod
     def of(cls, job: JobContext) -> Workspace:
         asked_for = profile.decode(job.args.get("settings") or {})
         return cls(
-            job, ArtifactWriter(job), ProgressReporter(job), asked_for, job.args.get("edit") or {}
+            job,
+            ArtifactWriter(job),
+            ProgressReporter(job),
+            asked_for,
+            job.args.get("edit") or {},
+            list(job.args.get("qualities") or []),
         )
 
     @property

@@ -16,10 +16,12 @@ from typing import Any
 import msgspec
 
 from rushes import errors, renditions
-from rushes.handlers.transcode import audio, images, subtitles
+from rushes.handlers.transcode import audio, images, kept, subtitles
+from rushes.handlers.transcode.kept import MADE_ANEW, ORIGINAL
 from rushes.handlers.transcode.segments import Background, Differs, Workspace, segment_of
 from rushes.handlers.transcode.source import Source, what_is_missing
-from rushes.handlers.transcode.video import DIVIDED, ORIGINAL, Picture
+from rushes.handlers.transcode.source_copy import SourceCopy
+from rushes.handlers.transcode.video import DIVIDED, Picture
 from rushes.protocol import Rendition
 from rushes.tools import ffmpeg, playlist, process
 from rushes.tools.probe import refused
@@ -40,6 +42,9 @@ def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
         workspace.progress.note("terms", terms)
         workspace.progress.step("probe")
         source = Source(workspace)
+        if source.found.video is not None:
+            source.look()
+            kept.take_over(workspace, source)
         if keep or workspace.progress.notes.get(DIVIDED):
             _adopt(workspace)
         return _video(workspace, source) if source.found.video else _sound(workspace, source)
@@ -65,7 +70,8 @@ def span(job: JobContext) -> dict[str, Any]:
 
 def _terms(job: JobContext) -> str:
     """What was made on other terms cannot be continued."""
-    asked = {name: job.args.get(name) for name in ("settings", "edit", "qualities")}
+    named = ("settings", "edit", "qualities", "keep_others")
+    asked = {name: value for name in named if (value := job.args.get(name)) is not None}
     return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()[:16]
 
 
@@ -83,7 +89,6 @@ def _adopt(workspace: Workspace) -> None:
 
 
 def _video(workspace: Workspace, source: Source) -> dict[str, Any]:
-    source.look()
     try:
         return _pictures(workspace, source)
     except OutOfOrder:
@@ -91,7 +96,8 @@ def _video(workspace: Workspace, source: Source) -> dict[str, Any]:
         workspace.artifacts.discard((f"{ORIGINAL}/", "audio"))
         workspace.progress.pictures.clear()
         workspace.progress.sounds.clear()
-        workspace.progress.warnings.clear()
+        said = workspace.progress.warnings
+        said[:] = [each for each in said if each["code"] == MADE_ANEW]
         return _pictures(workspace, source)
 
 
@@ -101,10 +107,10 @@ class OutOfOrder(Exception):
 
 def _pictures(workspace: Workspace, source: Source) -> dict[str, Any]:
     progress = workspace.progress
-    picture = Picture(workspace, source)
+    picture, copy = Picture(workspace, source), SourceCopy(workspace, source)
     encoded = threading.Event()
     with Background(workspace.job) as background:
-        picture.start_copy(background)
+        copy.start(background)
         audio.start(workspace, background, source)
         progress.step("thumbnail")
         # What nobody can watch yet comes first: all that only helps to find it waits for that.
@@ -123,10 +129,11 @@ def _pictures(workspace: Workspace, source: Source) -> dict[str, Any]:
             raise
         encoded.set()
         background.join(progress.watch)
-    picture.check_copy(times)
+    copy.check(times)
     for each in picture.made:
         workspace.finish(each.name)
-    return _finish(workspace, source, picture, times)
+    is_listed = copy.is_listed(times, damaged=picture.damaged)
+    return _finish(workspace, source, picture, times, lists_copy=is_listed)
 
 
 def _wait_for_first_play(workspace: Workspace) -> None:
@@ -177,7 +184,7 @@ def _wait_for_first_segment(
 
 
 def _finish(
-    workspace: Workspace, source: Source, picture: Picture, times: Timeline
+    workspace: Workspace, source: Source, picture: Picture, times: Timeline, *, lists_copy: bool
 ) -> dict[str, Any]:
     progress, video = workspace.progress, source.video
     if said := source.missing:
@@ -188,9 +195,9 @@ def _finish(
         zero = float(times.zero_pts * times.time_base)
         track = images.chapters_track(source.found.chapters, zero, times.seconds)
         workspace.artifacts.put("chapters.vtt", track.encode())
-    names = [each.name for each in picture.made]
+    names = picture.names
     temporary: list[str] = []
-    if picture.lists_copy(times):
+    if lists_copy:
         names.insert(0, ORIGINAL)
     elif ORIGINAL in progress.pictures and not workspace.profile.keep_original:
         # It has done its work; whoever watches it may go on for a while.

@@ -1,4 +1,4 @@
-"""The picture of a version: what is playable as it is, and all rungs of the ladder from one decode.
+"""The picture of a version: all rungs of the ladder from one decode.
 
 A long video is cut into spans: the first is encoded here and now, the others by whoever is free.
 """
@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, replace
-from fractions import Fraction
-from itertools import accumulate
+from dataclasses import replace
 from math import ceil
-from typing import Any
+from typing import Any, NoReturn
 
 from rushes import errors, sanitize
 from rushes.handlers.transcode.audio import begin
+from rushes.handlers.transcode.kept import ORIGINAL
 from rushes.handlers.transcode.segments import (
     Background,
-    Copied,
     Differs,
     Encoded,
     Plan,
@@ -28,23 +26,23 @@ from rushes.handlers.transcode.segments import (
     segment_of,
 )
 from rushes.handlers.transcode.source import INDEX, LIMITS, NEAR, Source
+from rushes.handlers.transcode.source_copy import planned_picture
+from rushes.handlers.transcode.spans import cut_of, packed, unpacked
 from rushes.protocol import Part, Rendition
 from rushes.tools import encoders, ffmpeg, ladder, playlist, process, programs, timeline
 from rushes.tools.encoders import Encoder
 from rushes.tools.ladder import PlannedRung
 from rushes.tools.probe import VideoStream, probe, refused
-from rushes.tools.timeline import HeldFrame, Segment, Timeline
+from rushes.tools.timeline import Timeline
 
-ORIGINAL, SPAN = "original", "span"
+SPAN = "span"
 DIVIDED = "divided"
-# What the next attempt has to know: frames that could not be decoded, and that were copied.
-LOST, COPIED = "lost frames", "copied frames"
+# What the next attempt has to know: how many frames could not be decoded.
+LOST = "lost frames"
 # How a span tells its parent; as it is not adopted, it goes when the version is whole.
 LOST_IN_SPAN = re.compile(r"lost/\d+-(\d+)\.json")
-# H.264 as every browser plays it.
-PLAYABLE_PROFILES = ("Constrained Baseline", "Baseline", "Main", "High")
-PLAYABLE_FORMATS = ("yuv420p", "yuvj420p")
-HIGHEST_LEVEL = 52
+FAILED_IN_SPAN = re.compile(r"failed/\d+-(.+)\.json")
+FAILED, QUALITY_FAILED = "failed", "quality_failed"
 MARGIN = 0.025
 CORNERS = {
     "top-left": (f"W*{MARGIN}", f"W*{MARGIN}"),
@@ -52,13 +50,7 @@ CORNERS = {
     "bottom-left": (f"W*{MARGIN}", f"H-h-W*{MARGIN}"),
     "bottom-right": (f"W-w-W*{MARGIN}", f"H-h-W*{MARGIN}"),
 }
-# Before anything is measured, a rendition may need so much more than its cap.
-PEAK = 1.1
 MOST_SPANS, SPAN_SEGMENTS = 1_000, 1_000
-GUESSED_BIT_RATE = 5_000_000
-LONGEST_COPIED = 12.0
-# Boundaries that differ by less are the same to a player.
-ALIGNED_SECONDS = 0.002
 
 
 class Picture:
@@ -66,20 +58,31 @@ class Picture:
         self._workspace = workspace
         self._source = source
         self._video = source.video
-        self.renditions = ladder.renditions(
-            workspace.profile, source.video, workspace.job.args.get("qualities")
-        )
-        self.made = [each for each in self.renditions if not each.skipped]
-        for each in self.renditions:
-            workspace.progress.list(self._planned(each))
-        self._overlay = self._find_overlay()
-        # Some of it could not be decoded; what is copied has the same faults.
+        self.renditions = ladder.renditions(workspace.profile, source.video, workspace.qualities)
+        wanted = [each for each in self.renditions if not each.skipped]
+        self.made = [each for each in wanted if each.name not in workspace.kept]
+        if not self.made:
+            raise errors.PermanentFailure(
+                "the picture is smaller than all qualities that were asked for", code="too_small"
+            )
+        # Some of it could not be decoded.
         self.damaged = False
+        self._has_started_over = False
+        for each in self.renditions:
+            workspace.progress.list(workspace.kept.get(each.name) or self._planned(each))
+        for kept in workspace.kept.values():
+            # Also those that the profile does not have any more.
+            if kept.kind == "video" and kept.name != ORIGINAL:
+                workspace.progress.list(kept)
+        self._overlay = self._find_overlay()
+        for rung in list(self.made):
+            if said := workspace.progress.notes.get(f"{FAILED} {rung.name}"):
+                self._leave_out(rung, said)
 
     def _planned(self, rung: PlannedRung) -> Rendition:
         notes, begun = self._workspace.progress.notes, f"{rung.name}/seg_"
         return replace(
-            _rendition(rung.name, rung.width, rung.height, self._video, rung.bitrate * 1000),
+            planned_picture(rung.name, rung.width, rung.height, self._video, rung.bitrate * 1000),
             status="skipped" if rung.skipped else "pending",
             segments_completed=sum(
                 name.startswith(begun) for name in self._workspace.artifacts.files
@@ -88,92 +91,13 @@ class Picture:
             target_seconds=notes.get(f"target_seconds {rung.name}"),
         )
 
-    # As it is
-
-    def start_copy(self, background: Background) -> None:
-        """Unless browsers would not play it, or it is to be changed."""
-        workspace = self._workspace
-        if workspace.edit or not workspace.profile.original or not is_playable(self._video):
-            return
-        if self._source.changes:
-            workspace.job.log("the source is not copied: the way it is coded changes")
-            return
-        if self._source.found.outlasted:
-            # It would end while there is still something to hear.
-            return
-        width, height = self._video.shown
-        rate = self._video.bit_rate or self._source.found.bit_rate or GUESSED_BIT_RATE
-        segment = workspace.profile.segment_seconds
-        copied = replace(
-            _rendition(ORIGINAL, width, height, self._video, rate),
-            status="in_progress",
-            # Key frames are where they are; players want to know the longest wait in advance.
-            target_seconds=max(LONGEST_COPIED, segment),
-            codecs=workspace.progress.notes.get(f"codecs {ORIGINAL}"),
-            segments_total=int((self._source.found.duration or 0) / segment) + 1,
-        )
-        workspace.progress.list(copied)
-        background.start(lambda: self._copy(background))
-
-    def _copy(self, background: Background) -> None:
-        """Never a reason to fail: all else is made anyway."""
-        workspace = self._workspace
-        try:
-            try:
-                if not workspace.is_finished(ORIGINAL):
-                    self._run_copy(background)
-            except Differs:
-                # Another ffmpeg has begun it.
-                workspace.artifacts.discard((f"{ORIGINAL}/",))
-                self._run_copy(background)
-        except (errors.PermanentFailure, errors.TransientFailure) as error:
-            workspace.job.log(f"the source cannot be copied: {error.message}")
-            workspace.artifacts.discard((f"{ORIGINAL}/",))
-        if workspace.seconds_of(ORIGINAL):
-            workspace.finish(ORIGINAL)
-        else:
-            workspace.progress.change(ORIGINAL, status="failed")
-
-    def _run_copy(self, background: Background) -> None:
-        longest = self._workspace.progress.rendition(ORIGINAL).target_seconds or LONGEST_COPIED
-        track = Copied(self._workspace, ORIGINAL, self._workspace.profile.segment_seconds, longest)
-        argv = ffmpeg.copy_picture(
-            programs.ffmpeg(), self._source.path, self._video.index, self._source.zero
-        )
-        with explained(self._workspace.job, "copying the source"):
-            with process.Running(argv, [track.feed], limits=LIMITS) as running:
-                running.wait(background.watch)
-            track.finish()
-        self._workspace.progress.note(COPIED, track.frames)
-        self._workspace.artifacts.flush()
-
-    def check_copy(self, times: Timeline) -> None:
-        """What was copied has to be what the source shows, no frame more or less."""
-        row = self._workspace.progress.pictures.get(ORIGINAL)
-        if row is None or row.status != "completed":
-            return
-        if self._workspace.progress.notes.get(COPIED) != times.frames:
-            self._workspace.job.log("the source cannot be copied: it has frames that are not shown")
-            self._workspace.artifacts.discard((f"{ORIGINAL}/",))
-            self._workspace.progress.change(ORIGINAL, status="failed")
-
-    def fits_copy(self, times: Timeline) -> bool:
-        """A player may only switch between renditions whose segments begin at the same times."""
-        row = self._workspace.progress.pictures.get(ORIGINAL)
-        if row is None or row.status != "completed":
-            return False
-        ours = list(accumulate(each.seconds for each in times.segments))
-        theirs = list(accumulate(self._workspace.seconds_of(ORIGINAL)))
-        return len(ours) == len(theirs) and all(
-            abs(one - other) < ALIGNED_SECONDS for one, other in zip(ours, theirs, strict=True)
-        )
-
-    def lists_copy(self, times: Timeline) -> bool:
-        """Whether it is worth choosing, now that the ladder is there."""
-        if self.damaged or not self.fits_copy(times):
-            return False
-        needed = self._workspace.progress.pictures[ORIGINAL].average_bandwidth or 0
-        return bool(needed <= ladder.most_copied(self._workspace.profile, self._video))
+    @property
+    def names(self) -> list[str]:
+        """Of the whole ladder, with what is taken over; largest first."""
+        made = [each.name for each in self.made]
+        listed = self._workspace.progress.pictures
+        whole = {*made, *self._workspace.kept} - {ORIGINAL}
+        return [name for name in listed if name in whole]
 
     # The ladder
 
@@ -181,6 +105,7 @@ class Picture:
         """What is missing of it; returns the timeline of what there is in the end."""
         times = self._source.timeline()
         workspace, encoder = self._workspace, self._encoder()
+        self._leave_out_what_spans_could_not_make()
         self._expect(times, self._missing(times))
         size, divides = self._span_size(len(times.segments)), self.divides(times)
         encoder = self._encode_missing(background, times, size if divides else None, encoder)
@@ -233,8 +158,7 @@ class Picture:
         workspace.artifacts.look_up(lambda name: name.endswith("/init.mp4"))
         self._expect(times, self._missing(times))
         encoder = encoders.BY_NAME[args["encoder"]]
-        for start, stop in timeline.runs(self._missing(times)):
-            self._encode_run(times, (start, stop), encoder)
+        self._encode_share(times, encoder)
         if lost := workspace.progress.notes.get(LOST):
             workspace.artifacts.put(f"lost/{times.segments[0].number:05d}-{lost}.json", b"{}")
         workspace.artifacts.flush()
@@ -242,6 +166,20 @@ class Picture:
             what = f"{len(missing)} segments were not made"
             raise errors.TransientFailure(what, code="bad_output")
         return [segment.number for segment in times.segments]
+
+    def _encode_share(self, times: Timeline, encoder: Encoder) -> None:
+        """Whoever has another encoder may try again; then what fails is left to the parent."""
+        try:
+            self._encode_runs(None, times, None, encoder)
+        except process.ToolFailed as error:
+            if not self._is_last_attempt:
+                raise
+            before = list(self.made)
+            self._encode_one_by_one(None, times, None, encoder, error)
+            number = times.segments[0].number
+            for rung in before:
+                if rung not in self.made:
+                    self._workspace.artifacts.put(f"failed/{number:05d}-{rung.name}.json", b"{}")
 
     def _expect(self, times: Timeline, missing: Sequence[int]) -> None:
         left = sum(each.seconds for each in times.segments if each.number in set(missing))
@@ -316,33 +254,145 @@ class Picture:
     def _encode_missing(
         self, background: Background, times: Timeline, below: int | None, encoder: Encoder
     ) -> Encoder:
-        """A device that fails is replaced by software, and what another encoder has begun is made
-        anew, all in the same attempt. Returns the encoder that has done it."""
-        try:
-            self._encode_runs(background, times, below, encoder)
-        except (process.ToolFailed, Differs, Unfit) as error:
-            encoder = self._way_back(encoder, error)
-            self._encode_runs(background, times, below, encoder)
-        return encoder
+        """A device that fails is replaced by software, what another encoder has begun is made anew,
+        and a rung that cannot be encoded is left out, all in the same attempt. Returns the encoder
+        that has done it."""
+        while True:
+            try:
+                self._encode_runs(background, times, below, encoder)
+                return encoder
+            except (process.ToolFailed, Differs, Unfit) as error:
+                if not self._is_final(encoder, error):
+                    encoder = self._start_in_software(encoder, error)
+                elif isinstance(error, process.ToolFailed) and self._leave_out_refused(
+                    times, encoder, error
+                ):
+                    continue
+                elif isinstance(error, process.ToolFailed) and self._is_last_attempt:
+                    self._encode_one_by_one(background, times, below, encoder, error)
+                else:
+                    self._give_up(error)
 
     def _encode_runs(
-        self, background: Background, times: Timeline, below: int | None, encoder: Encoder
+        self, background: Background | None, times: Timeline, below: int | None, encoder: Encoder
     ) -> None:
         missing = self._missing(times)
         for run in timeline.runs([n for n in missing if below is None or n < below]):
             self._encode_run(times, run, encoder, background)
         self._workspace.artifacts.flush()
 
-    def _way_back(self, encoder: Encoder, error: process.ToolFailed | Differs | Unfit) -> Encoder:
-        if encoder.name == encoders.SOFTWARE and not isinstance(error, Differs):
-            if isinstance(error, process.ToolFailed) and error.gave_up:
-                self._refuse_undecodable()
-            raise error
+    @property
+    def _is_last_attempt(self) -> bool:
+        return self._workspace.job.attempt >= self._workspace.job.max_attempts
+
+    def _is_final(self, encoder: Encoder, error: errors.TransientFailure) -> bool:
+        """Whether starting over in software could not help."""
+        if encoder.name != encoders.SOFTWARE:
+            return False
+        return self._has_started_over or not isinstance(error, Differs)
+
+    def _give_up(self, error: errors.TransientFailure) -> NoReturn:
+        if isinstance(error, process.ToolFailed) and error.gave_up:
+            self._refuse_undecodable()
+        raise error
+
+    def _start_in_software(self, encoder: Encoder, error: errors.TransientFailure) -> Encoder:
+        self._has_started_over = True
         self._workspace.job.log(f"{encoder.name}: {error.message}; starting over in software")
         self._start_over()
         encoder = encoders.BY_NAME[encoders.SOFTWARE]
         self._note(encoder)
         return encoder
+
+    # Rungs that fail alone
+
+    def _leave_out_refused(
+        self, times: Timeline, encoder: Encoder, error: process.ToolFailed
+    ) -> bool:
+        """Whether there are rungs that cannot be encoded even by themselves, and others that can,
+        as one segment of each shows. Then those are left out."""
+        missing = self._missing(times)
+        if error.code != process.ToolFailed.CODE or len(self.made) < 2 or not missing:
+            return False
+        refused = {
+            rung: said
+            for rung in self.made
+            if (said := self._try(rung, times, encoder, missing[0]))
+        }
+        if len(refused) == len(self.made):
+            return False
+        for rung, said in refused.items():
+            self._leave_out(rung, said)
+        return bool(refused)
+
+    def _try(self, rung: PlannedRung, times: Timeline, encoder: Encoder, number: int) -> str | None:
+        """What is wrong with it, if anything."""
+        cut = replace(cut_of(times, number, number + 1), rate=capped(times))
+        [pipe] = process.pipes(1)
+        argv = self._command(cut, [rung], encoder, [pipe[1]], slow=times.slow)
+        sinks: list[process.Sink] = [lambda chunk: None, lambda chunk: None]
+        try:
+            with (
+                explained(self._workspace.job, "its encoder"),
+                process.Running(argv, sinks, limits=LIMITS, more_fds=[pipe]) as running,
+            ):
+                running.wait(self._workspace.progress.watch)
+        except process.ToolFailed as error:
+            return error.message
+        return None
+
+    def _encode_one_by_one(
+        self,
+        background: Background | None,
+        times: Timeline,
+        below: int | None,
+        encoder: Encoder,
+        error: process.ToolFailed,
+    ) -> None:
+        """Each rung in a process of its own, and without those that fail: the last resort, as the
+        source is decoded for each. Raises `error` when all do."""
+        wanted, failed = self.made, {}
+        notes = self._workspace.progress.notes
+        before, lost = notes.get(LOST, 0), notes.get(LOST, 0)
+        try:
+            for rung in wanted:
+                self.made = [rung]
+                self._workspace.progress.note(LOST, before)
+                try:
+                    self._encode_runs(background, times, below, encoder)
+                except process.ToolFailed as alone:
+                    failed[rung.name] = alone.message
+                lost = max(lost, notes.get(LOST, 0))
+        finally:
+            self.made = wanted
+            # The same frames are missing in each.
+            self._workspace.progress.note(LOST, lost)
+        if len(failed) == len(wanted):
+            self._give_up(error)
+        for rung in wanted:
+            if rung.name in failed:
+                self._leave_out(rung, failed[rung.name])
+
+    def _leave_out_what_spans_could_not_make(self) -> None:
+        if not self._workspace.progress.notes.get(DIVIDED):
+            return
+        names = [each.name for each in self._workspace.job.artifacts()]
+        failed = {found[1] for name in names if (found := FAILED_IN_SPAN.fullmatch(name))}
+        left = [each for each in self.made if each.name in failed]
+        if left and len(left) == len(self.made):
+            raise errors.PermanentFailure("no quality could be encoded whole", code="tool_failed")
+        for rung in left:
+            self._leave_out(rung, "a part of it could not be encoded")
+
+    def _leave_out(self, rung: PlannedRung, why: str) -> None:
+        workspace = self._workspace
+        self.made = [each for each in self.made if each is not rung]
+        workspace.artifacts.discard((f"{rung.name}/",))
+        workspace.progress.change(
+            rung.name, status="failed", segments_completed=0, error_message=why
+        )
+        workspace.progress.note(f"{FAILED} {rung.name}", why)
+        workspace.warn(QUALITY_FAILED, f"{rung.name} could not be made: {why}")
 
     def _refuse_undecodable(self) -> None:
         """Whose fault was it? Where not one frame can be had, trying again cannot help."""
@@ -363,27 +413,14 @@ class Picture:
     ) -> None:
         """Neighbouring segments of all rungs, in one process."""
         workspace, progress = self._workspace, self._workspace.progress
-        cut = replace(_cut(times, *run), rate=capped(times))
+        cut = replace(cut_of(times, *run), rate=capped(times))
         plan = Plan.of(times, cut)
         tracks = [Encoded(workspace, each.name, plan) for each in self.made]
         before = sum(each.seconds for each in times.segments if each.number < run[0])
         begin_at = float((cut.start_pts - cut.zero_pts) * cut.time_base)
 
         def command(fds: Sequence[int]) -> list[str]:
-            outputs = [
-                self._output(each, encoder, fd, slow=times.slow)
-                for each, fd in zip(self.made, fds, strict=True)
-            ]
-            return ffmpeg.encode_span(
-                programs.ffmpeg(),
-                self._source.path,
-                self._video.index,
-                cut,
-                outputs,
-                prepare=prepared(self._video),
-                device=encoder.device,
-                overlay=self._overlay,
-            )
+            return self._command(cut, self.made, encoder, fds, slow=times.slow)
 
         def watch() -> None:
             if background is not None:
@@ -393,6 +430,7 @@ class Picture:
         def reached(at: float) -> None:
             progress.reached(before + max(0.0, at - begin_at))
 
+        progress.begin(each.name for each in self.made)
         with explained(workspace.job, "encoding the picture"):
             complaints = run_tracks(workspace, command, tracks, watch=watch, progress=reached)
         for track in tracks:
@@ -440,6 +478,29 @@ class Picture:
         with explained(self._workspace.job, "counting frames"):
             said = process.run(argv, limits=INDEX, watch=self._workspace.progress.watch)
         return plan.count(timeline.read_frame_times(said.decode(errors="replace")))
+
+    def _command(
+        self,
+        cut: ffmpeg.Cut,
+        rungs: Sequence[PlannedRung],
+        encoder: Encoder,
+        fds: Sequence[int],
+        *,
+        slow: bool,
+    ) -> list[str]:
+        outputs = [
+            self._output(each, encoder, fd, slow=slow) for each, fd in zip(rungs, fds, strict=True)
+        ]
+        return ffmpeg.encode_span(
+            programs.ffmpeg(),
+            self._source.path,
+            self._video.index,
+            cut,
+            outputs,
+            prepare=prepared(self._video),
+            device=encoder.device,
+            overlay=self._overlay,
+        )
 
     def _output(
         self, rendition: PlannedRung, encoder: Encoder, fd: int, *, slow: bool
@@ -511,17 +572,6 @@ class Picture:
         )
 
 
-def is_playable(video: VideoStream) -> bool:
-    return (
-        video.codec == "h264"
-        and video.profile in PLAYABLE_PROFILES
-        and video.pixel_format in PLAYABLE_FORMATS
-        and video.level <= HIGHEST_LEVEL
-        and not (video.rotation or video.interlaced or video.hdr)
-        and video.sample_aspect == 1
-    )
-
-
 def capped(times: Timeline) -> float | None:
     """The frame rate to come down to, if any. Rates that vary are kept, whatever a file claims."""
     return ladder.FASTEST if times.rate > ladder.FASTEST + 0.5 else None
@@ -535,62 +585,3 @@ def prepared(video: VideoStream) -> list[str]:
     if video.hdr:
         steps.append(ffmpeg.TONE_MAP)
     return steps
-
-
-def _rendition(name: str, width: int, height: int, video: VideoStream, bandwidth: int) -> Rendition:
-    return Rendition(
-        name=name,
-        kind="video",
-        width=width,
-        height=height,
-        frame_rate=round(ladder.frame_rate(video), 3),
-        bandwidth=round(bandwidth * PEAK),
-        average_bandwidth=bandwidth,
-    )
-
-
-def _cut(times: Timeline, start: int, stop: int) -> ffmpeg.Cut:
-    inside = [each for each in times.segments if start <= each.number < stop]
-    after = next((each for each in times.segments if each.number == stop), None)
-    return ffmpeg.Cut(
-        time_base=times.time_base,
-        zero_pts=times.zero_pts,
-        start_pts=inside[0].start_pts,
-        stop_pts=after.start_pts if after else times.end_pts,
-        key_pts=times.key_before(inside[0].start_pts),
-        key_times=[float((each.start_pts - times.zero_pts) * times.time_base) for each in inside],
-        first_number=start,
-        from_the_start=times.key_before(inside[0].start_pts) == times.first_key,
-        hold=times.hold,
-    )
-
-
-def packed(times: Timeline, start: int, stop: int) -> dict[str, Any]:
-    """A part of a timeline, as the arguments of a job."""
-    cut = _cut(times, start, stop)
-    return {
-        "time_base": [times.time_base.numerator, times.time_base.denominator],
-        "zero_pts": times.zero_pts,
-        "stop_pts": cut.stop_pts,
-        "key_pts": cut.key_pts,
-        "hold": None if times.hold is None else astuple(times.hold),
-        "rate": times.rate,
-        "slow": times.slow,
-        "segments": [
-            [each.number, each.start_pts, each.seconds, each.frames]
-            for each in times.segments[start:stop]
-        ],
-    }
-
-
-def unpacked(plan: Mapping[str, Any]) -> Timeline:
-    return Timeline(
-        time_base=Fraction(*plan["time_base"]),
-        zero_pts=plan["zero_pts"],
-        end_pts=plan["stop_pts"],
-        segments=[Segment(*each) for each in plan["segments"]],
-        keys=[] if plan["key_pts"] is None else [plan["key_pts"]],
-        hold=HeldFrame(*plan["hold"]) if plan.get("hold") else None,
-        rate=plan.get("rate", 25.0),
-        slow=plan.get("slow", False),
-    )

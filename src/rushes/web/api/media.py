@@ -48,6 +48,11 @@ class Retranscode(Body):
     qualities: list[Annotated[str, Field(max_length=100)]] | None = Field(
         None, min_length=1, max_length=50, description="Only these, such as 720p; without, all."
     )
+    keep_others: bool = Field(
+        True,
+        description="With `qualities`: the others stay as they are. False: they are not in the"
+        " new version.",
+    )
     drop_transcript: bool = Field(
         False, description="Transcribe again when the new version is there."
     )

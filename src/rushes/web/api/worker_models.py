@@ -60,7 +60,9 @@ def _model(name: str, members: Sequence[verbs.Field], base: type[BaseModel]) -> 
 
 @cache
 def _data(kind: Any, base: type[BaseModel]) -> Any:
-    return _model(f"Worker{kind.__name__}", verbs.data_members(kind), base)
+    # Some is said and answered, with other rules for each.
+    said = "" if base is BaseModel else "Input"
+    return _model(f"Worker{kind.__name__}{said}", verbs.data_members(kind), base)
 
 
 def _understood(kind: Any, base: type[BaseModel]) -> Any:
