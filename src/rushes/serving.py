@@ -255,13 +255,15 @@ class Server:
         reason = self._why_no_speech() if speech and count else None
         if reason:
             log.warning("nothing can be transcribed here: %s", reason)
-        self._crew_of(
-            "transcribe",
-            speech,
-            count,
-            stands_aside=self._leaves_speech_to_others,
-            unable={pipeline.TRANSCRIBE: reason} if reason else None,
-        )
+        common: dict[str, Any] = {
+            "stands_aside": self._leaves_speech_to_others,
+            "unable": {pipeline.TRANSCRIBE: reason} if reason else None,
+        }
+        self._crew_of("transcribe", speech, count, **common)
+        # Whoever waits for a sentence does not wait for the hours that others have uploaded. The
+        # engine hears one window at a time, so it is the next one that they wait for at most.
+        urgent = min(count, 1)
+        self._crew_of("interactive", speech, urgent, lowest_priority=Priority.HIGH, **common)
 
     def _crew_of(self, name: str, table: Mapping[str, Handler], count: int, **options: Any) -> None:
         if not table:
@@ -296,6 +298,8 @@ class Server:
         metadata = {"host": host, "pid": os.getpid(), "place": "server"}
         if unable:
             metadata["unable"] = dict(unable)
+        if "lowest_priority" in claiming:
+            metadata["lowest_priority"] = claiming["lowest_priority"].name.lower()
         return Worker(
             transport,
             table,

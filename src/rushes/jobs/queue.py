@@ -12,7 +12,7 @@ from typing import Any
 from rushes import errors, ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
-from rushes.jobs import lifecycle, passage_store, policy, relation_store, store
+from rushes.jobs import lifecycle, passage_store, policy, read_store, relation_store, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.jobs.relation_store import Relations
 from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
@@ -474,12 +474,13 @@ class Queue:
         preferred = {need.removesuffix("?") for need in strand.needs if need.endswith("?")}
         if preferred <= set(worker.capabilities):
             return 0
-        better = store.idle_worker_exists(
+        better = read_store.idle_worker_exists(
             tx,
             strand.kind,
             [need.removesuffix("?") for need in strand.needs],
             seen_within_ms=2 * self.terms.heartbeat_ms,
             besides=worker.id,
+            urgent=strand.priority == Priority.HIGH,
         )
         return self.terms.prefer_wait_ms if better else 0
 
