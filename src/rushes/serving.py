@@ -37,7 +37,7 @@ from rushes.fleet.worker import WorkerStatus
 from rushes.jobs import read_store
 from rushes.jobs.job import Priority
 from rushes.live import Relay
-from rushes.media import pipeline, purge
+from rushes.media import pipeline, purge, trash
 from rushes.settings import Settings
 from rushes.threads import Supervised
 from rushes.tools import programs
@@ -122,6 +122,7 @@ class Server:
         self._recover()
         self._write_address()
         self.rushes.chores.also += [
+            self._forget_unanswered,
             self._plan_purges,
             self._expire_uploads,
             self._fan_out,
@@ -356,6 +357,12 @@ class Server:
             json.dump(said, file)
 
     # Now and then
+
+    def _forget_unanswered(self, tick: int) -> None:
+        """What the OpenAI-compatible API took in for requests that were cut off."""
+        self.rushes.db.run(
+            lambda tx: trash.forget_unanswered(tx, self.rushes.queue, limit=purge.PAGE)
+        )
 
     def _plan_purges(self, tick: int) -> None:
         grace_ms = int(self.settings.purge_grace * 1000)

@@ -232,6 +232,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How long a request of the OpenAI-compatible API waits for its words.", 0.01, DAY),
     ] = HOUR
+    openai_store: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether what comes by the OpenAI-compatible API stays in the library,"
+            " unless a request says (`store`)."
+        ),
+    ] = False
     transcode_workers: Annotated[
         int, msgspec.Meta(ge=0, le=1000, description="Transcoding workers inside the server.")
     ] = 1

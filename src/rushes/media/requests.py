@@ -20,16 +20,18 @@ from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
 from rushes.media import pipeline, profiles, store
 from rushes.media.edit import Edit, Overlay
-from rushes.media.media import Media, ProcessingOptions
+from rushes.media.media import Media, NewMedia
 from rushes.tools import profile as profile_tools
 from rushes.transcripts import archive
 
 
-def first_jobs(tx: Tx, media_id: str, user_id: str, options: ProcessingOptions) -> list[NewJob]:
+def first_jobs(tx: Tx, media_id: str, new: NewMedia) -> list[NewJob]:
     """BadField for a profile that is not there."""
-    named = profiles.resolve(tx, options.profile)
+    named = profiles.resolve(tx, new.options.profile)
     settings = profile_tools.encode(named.profile)
-    return pipeline.first_jobs(media_id, user_id, options, named.name, settings)
+    return pipeline.first_jobs(
+        media_id, new.user_id, new.options, named.name, settings, new.size_bytes
+    )
 
 
 # New versions; each returns the id of the job that makes it

@@ -90,6 +90,8 @@ class UploadOptions:
     title: str
     file_name: str = ""
     processing: ProcessingOptions = field(default_factory=ProcessingOptions)
+    # As in `NewMedia`.
+    forget_after_ms: int | None = None
 
 
 def encode_metadata(metadata: Metadata) -> str:

@@ -337,6 +337,7 @@ def _media(item: Upload, received: Received, options: UploadOptions) -> NewMedia
         sha256=received.sha256,
         source_key=item.key,
         options=options.processing,
+        forget_after_ms=options.forget_after_ms,
     )
 
 
