@@ -34,6 +34,7 @@ from rushes.dispatch import Local
 from rushes.engines.registry import Registry, options
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
+from rushes.folders import FolderWatcher
 from rushes.jobs import read_store
 from rushes.jobs.job import Priority
 from rushes.live import Relay
@@ -43,7 +44,7 @@ from rushes.threads import Supervised
 from rushes.tools import programs
 from rushes.transcripts import search
 from rushes.transcripts import store as transcripts
-from rushes.uploads import uploads
+from rushes.uploads import folder, uploads
 from rushes.web.http import addresses, open_streams
 from rushes.web.http.connection import Connection
 from rushes.web.http.doorbell import Doorbell
@@ -115,10 +116,12 @@ class Server:
         self._gave_back = threading.Event()
         self._boot_id = ids.new("boot")
         self._titles_indexed = False
+        self._folder: FolderWatcher | None = None
         self.http: uvicorn.Server | None = None
 
     def start(self) -> None:
         self.rushes.storage.check()
+        self._folder = folder.watcher(self.settings, self.services.receiver)
         self._recover()
         self._write_address()
         self.rushes.chores.also += [
@@ -133,6 +136,8 @@ class Server:
         ]
         self._start_workers()
         self._thread(self.rushes.chores.run, CHORES)
+        if self._folder is not None:
+            self._thread(self._folder.run, "watch-folder")
         self.rushes.db.on_commit.append(self._changed.set)
         self._thread(self._tell_soon, "fan-out")
 
@@ -179,6 +184,8 @@ class Server:
         self.rushes.db.deadlines.hurry(GRACE_SECONDS)
         self.services.doorbell.close()
         self.services.relay.close()
+        if self._folder is not None:
+            self._folder.stop()
         for worker in self._crew:
             worker.stop()
         _join([each for each in self.services.threads if each.name != CHORES])

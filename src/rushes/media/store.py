@@ -110,6 +110,17 @@ def twins(tx: Tx, item: Media) -> Twins:
     )
 
 
+def same_content(tx: Tx, user_id: str, sha256: str) -> str | None:
+    """The oldest that stays, and is not in the trash."""
+    row = tx.one(
+        "SELECT id FROM media WHERE sha256 = :sha256 AND user_id = :user_id"
+        " AND deleted_at IS NULL AND forget_at IS NULL ORDER BY id LIMIT 1",
+        sha256=sha256,
+        user_id=user_id,
+    )
+    return row["id"] if row else None
+
+
 def keep_on(tx: Tx, id: str, forget_after_ms: int) -> None:
     """Somebody still waits for what it was taken in for."""
     tx.all(
