@@ -92,13 +92,13 @@ def main() -> None:
             for number in range(plan.rounds):
                 for contestant in contestants:
                     note(f"round {number + 1}: {contestant.title}")
-                    measure_drains(ground, contestant, jobs, figures)
-                    measure_one_by_one(ground, contestant, plan, figures)
                     measure_pickup(ground, contestant, plan, figures)
-            for contestant in contestants:
+                    if not options.pickup:
+                        measure_drains(ground, contestant, jobs, figures)
+                        measure_one_by_one(ground, contestant, plan, figures)
+            for contestant in contestants if not options.pickup else ():
                 measure_backlog(ground, contestant, plan, figures)
-            if not options.no_million:
-                for contestant in contestants:
+                if not options.no_million:
                     measure_claims(ground, contestant, plan, figures)
         finally:
             server.stop()
@@ -111,6 +111,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="jobs in a drain (10,000)")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(NAMES))
     parser.add_argument("--quick", action="store_true", help="little of everything, as a check")
+    parser.add_argument("--pickup", action="store_true", help="pickup and idle CPU, nothing else")
     parser.add_argument("--no-million", action="store_true", help="leave out the claims at 1 M")
     options = parser.parse_args()
     if unknown := set(options.only) - set(NAMES):
@@ -162,6 +163,8 @@ def measure_pickup(
         with ground.database(contestant) as url:
             seconds = arena.pickup(contestant, url, plan.samples // plan.rounds)
         figures.add(contestant.name, "pickup", *(each * 1000 for each in seconds))
+        with ground.database(contestant) as url:
+            figures.add(contestant.name, "idle", arena.idle(contestant, url))
 
 
 def measure_backlog(
@@ -192,7 +195,7 @@ def measure_claims(
 
 def print_table(contestants: list[arena.Contestant], figures: Figures) -> None:
     heads = ["", "one by one /s", "batch /s", "drain /s", "2 proc. /s", "backlog /s"]
-    heads += ["pickup p50 / p99 ms", "CPU µs/job"]
+    heads += ["pickup p50 / p99 ms", "CPU µs/job", "idle CPU %"]
     rows = [heads]
     for each in contestants:
         row = [each.title]
@@ -201,6 +204,7 @@ def print_table(contestants: list[arena.Contestant], figures: Figures) -> None:
         p50, p99 = figures.get(each.name, "pickup"), figures.get(each.name, "pickup", 99)
         row.append(f"{shown(p50, '.1f')} / {shown(p99, '.1f')}")
         row.append(shown(figures.get(each.name, "cpu1"), ",.0f"))
+        row.append(shown(figures.get(each.name, "idle"), ".1f"))
         rows.append(row)
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
     for row in rows:
@@ -225,6 +229,8 @@ def print_goals(figures: Figures) -> None:
         ("drain2_pg_vs_pgqueuer", "rushes_pg drain2", "pgqueuer_pg drain2", ">=1.0"),
         ("drain_sqlite_vs_huey", "rushes_sqlite drain1", "huey_sqlite drain1", ">=5.0"),
         ("pickup_p50_pg_vs_pgqueuer", "rushes_pg pickup", "pgqueuer_pg pickup", "<=1.0"),
+        ("pickup_p50_sqlite_vs_huey", "rushes_sqlite pickup", "huey_sqlite pickup", "<=1.0"),
+        ("idle_cpu_sqlite_vs_huey", "rushes_sqlite idle", "huey_sqlite idle", "<=1.0"),
         ("drain_pg_vs_raw", "rushes_pg drain1", "raw_psycopg drain1", ">=0.5"),
         ("drain_sqlite_vs_raw", "rushes_sqlite drain1", "raw_sqlite drain1", ">=0.5"),
         ("claim_1m_vs_1k_pg", "rushes_pg claim_many", "rushes_pg claim_few", "<=2.0"),

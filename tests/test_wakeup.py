@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,9 +15,11 @@ import sqlalchemy as sa
 
 import world as worlds
 from proxy import Proxy
-from rushes import Rushes, config, wakeup
+from running import Running
+from rushes import Rushes, config, inotify, wakeup
 from rushes.db.database import Database
 from rushes.protocol import Hello
+from rushes.worker.loop import Handler
 
 FOREVER = 3_600.0
 
@@ -87,6 +91,73 @@ def test_a_job_of_another_process_wakes_by_notify(settings: config.Settings) -> 
         job = there.enqueue("noop")
         thread.join(20)
         assert found == [job.id]
+
+
+# A program that has nothing to do with the one that works, but for the database.
+SENDER = """
+import sys
+from rushes import Rushes
+with Rushes(sys.argv[1]) as rushes:
+    print(rushes.enqueue("noop").id)
+"""
+
+
+def sent_by_another_process(database_url: str) -> str:
+    command = [sys.executable, "-c", SENDER, database_url]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def sqlite_in(directory: Path) -> str:
+    return f"sqlite:///{directory / 'rushes.db'}"
+
+
+@pytest.mark.parametrize("tells", ["inotify", "nothing"])
+def test_a_job_of_another_process_wakes_on_sqlite(
+    tmp_path: Path, settings: config.Settings, monkeypatch: pytest.MonkeyPatch, tells: str
+) -> None:
+    """Also where no system tells of changes in files."""
+    if tells == "nothing":
+        monkeypatch.setattr(inotify, "open_watch", lambda: None)
+    with Rushes(sqlite_in(tmp_path), settings=settings) as rushes:
+        rushes.handler("noop")(lambda job: None)
+        thread, found = waiting_claim(rushes)
+        job_id = sent_by_another_process(sqlite_in(tmp_path))
+        thread.join(20)
+        assert found == [job_id]
+
+
+def test_a_server_runs_at_once_what_another_process_puts_into_its_sqlite_file(
+    tmp_path: Path,
+) -> None:
+    ran = threading.Event()
+    table = {"noop": Handler(lambda job: ran.set())}
+    with Running(table, data_dir=tmp_path, poll_interval=FOREVER) as server:
+        sent_by_another_process(server.settings.database_url)
+        assert ran.wait(20)
+
+
+def test_the_bell_is_heard_again_after_its_file_was_taken_away(tmp_path: Path) -> None:
+    file = tmp_path / "rushes.db-bell"
+    here, there = wakeup.FileWakeup(file), wakeup.FileWakeup(file)
+    # It rings once by itself, as soon as it listens.
+    assert here.wait(here.mark(), 20) or here.mark()
+    mark = here.mark()
+    file.unlink()
+    assert here.wait(mark, 20), "it has not noticed"
+    mark = here.mark()
+    there.ring()
+    assert here.wait(mark, 20)
+    assert file.stat().st_mode & 0o077 == 0
+    here.close()
+    there.close()
+
+
+def test_a_bell_that_cannot_be_written_rings_here_all_the_same(tmp_path: Path) -> None:
+    bell = wakeup.FileWakeup(tmp_path / "nowhere" / "rushes.db-bell")
+    mark = bell.mark()
+    bell.ring()
+    assert bell.wait(mark, FOREVER)
+    bell.close()
 
 
 def test_resuming_a_paused_queue_wakes(rushes: Rushes) -> None:

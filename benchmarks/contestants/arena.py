@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHILD_SECONDS = 120.0
 # A sender's first job must find the worker waiting.
 SETTLE_SECONDS = 1.0
+IDLE_SECONDS = 5.0
 
 
 class Failed(RuntimeError):
@@ -64,6 +66,12 @@ class Child:
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of all its threads, as the kernel counts them."""
+        after_name = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
     def answer(self) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(self._line() or "null")
@@ -191,3 +199,13 @@ def pickup(contestant: Contestant, url: str, samples: int) -> list[float]:
             time.sleep(SETTLE_SECONDS)
             sender.go()
             return list(worker.answer()["seconds"])
+
+
+def idle(contestant: Contestant, url: str) -> float:
+    """Percent of a core that a worker takes which has nothing to do."""
+    with Child(contestant.name, "serve", url, 1) as worker:
+        worker.wait_until_ready()
+        time.sleep(SETTLE_SECONDS)
+        before, began = worker.cpu_seconds, time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        return 100 * (worker.cpu_seconds - before) / (time.monotonic() - began)

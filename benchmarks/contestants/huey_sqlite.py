@@ -97,7 +97,7 @@ def task(huey: Any, run: Any) -> Any:
 
 
 def open_consumer(huey: Any, worker_class: Any) -> Any:
-    """Polls as often as Rushes does here."""
+    """Polls a hundred times a second; nothing else tells it of work."""
 
     class OurConsumer(Consumer):  # type: ignore[misc]
         pass

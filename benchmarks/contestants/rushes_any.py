@@ -22,13 +22,11 @@ LEFT = "SELECT count(*) FROM jobs WHERE state <> 'completed'"
 
 def open_app(url: str) -> Rushes:
     # Events get their positions by the chores: often, so that they are paid for while measuring.
-    settings = msgspec.structs.replace(config.load(), sweep_interval=0.5)
-    if "://" in url:
-        return Rushes(url, settings=settings)
-    # Another process on SQLite hears of new work by polling only: as often as allowed.
-    return Rushes(
-        f"sqlite:///{url}", settings=msgspec.structs.replace(settings, poll_interval=0.01)
-    )
+    return Rushes(address(url), settings=msgspec.structs.replace(config.load(), sweep_interval=0.5))
+
+
+def address(url: str) -> str:
+    return url if "://" in url else f"sqlite:///{url}"
 
 
 def prepare(url: str) -> None:
@@ -99,7 +97,8 @@ def drain(url: str, tally: Tally) -> dict[str, Any]:
 
 
 def serve(url: str, latencies: Latencies) -> None:
-    with open_app(url) as app:
+    """With the settings that people have."""
+    with Rushes(address(url), settings=config.load()) as app:
 
         @app.handler("noop")
         def noop(job: JobContext) -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,7 @@ class Rushes:
     """The queue on one database. Close it, or use it in a `with` block.
 
     Several processes may open the same PostgreSQL database. A second process on an SQLite file
-    works, too, but it must be on the same machine, its writes wait for the other's, and it hears
-    of new work by polling.
+    works, too, but it must be on the same machine, and its writes wait for the other's.
     """
 
     def __init__(
@@ -276,7 +276,7 @@ def terms(settings: config.Settings) -> QueueTerms:
 
 def _bell(db: Database) -> wakeup.Wakeup:
     if db.dialect.name == "sqlite":
-        return wakeup.InProcessWakeup()
+        return wakeup.FileWakeup(Path(f"{db.url.database}-bell"))
     return wakeup.PostgresWakeup(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
 
 

@@ -483,4 +483,4 @@ class Local(WorkerCalls):
 
     def interrupt(self) -> None:
         self._interrupted = True
-        self._bell.ring()
+        self._bell.ring_here()

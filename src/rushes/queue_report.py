@@ -13,7 +13,7 @@ from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, FleetWorker, WorkerStatus
 from rushes.jobs import read_store, relation_store, store
 from rushes.jobs import why as reasons
-from rushes.jobs.job import Job, State
+from rushes.jobs.job import Job, Priority, State
 from rushes.jobs.queue import QueueTerms
 from rushes.jobs.read_store import JobFilter
 
@@ -60,6 +60,7 @@ def why(tx: Tx, job: Job, terms: QueueTerms, *, offline_after_ms: int) -> dict[s
     facts = reasons.Situation(
         now=now,
         position=read_store.position(tx, job) if job.state is State.QUEUED else None,
+        ahead=read_store.ahead(tx, job, job.kind) if job.state is State.QUEUED else 0,
         paused=read_store.pauses(tx),
         online=online,
         preferred_idle=_preferred_idle(job, online),
@@ -161,6 +162,10 @@ def is_online(worker: FleetWorker, now: int, offline_after_ms: int) -> bool:
 
 def _preferred_idle(job: Job, online: Sequence[FleetWorker]) -> bool:
     preferred = {need.removesuffix("?") for need in job.needs if need.endswith("?")}
+    urgent = job.priority is Priority.HIGH
     return bool(preferred) and any(
-        worker.holds == 0 and preferred <= set(worker.capabilities) for worker in online
+        worker.holds == 0
+        and preferred <= set(worker.capabilities)
+        and (urgent or not worker.is_for_urgent)
+        for worker in online
     )

@@ -34,16 +34,17 @@ from rushes.dispatch import Local
 from rushes.engines.registry import Registry, options
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
+from rushes.folders import FolderWatcher
 from rushes.jobs import read_store
 from rushes.jobs.job import Priority
 from rushes.live import Relay
-from rushes.media import pipeline, purge
+from rushes.media import pipeline, purge, trash
 from rushes.settings import Settings
 from rushes.threads import Supervised
 from rushes.tools import programs
 from rushes.transcripts import search
 from rushes.transcripts import store as transcripts
-from rushes.uploads import uploads
+from rushes.uploads import folder, uploads
 from rushes.web.http import addresses, open_streams
 from rushes.web.http.connection import Connection
 from rushes.web.http.doorbell import Doorbell
@@ -118,13 +119,16 @@ class Server:
         self._gave_back = threading.Event()
         self._boot_id = ids.new("boot")
         self._titles_indexed = False
+        self._folder: FolderWatcher | None = None
         self.http: uvicorn.Server | None = None
 
     def start(self) -> None:
         self.rushes.storage.check()
+        self._folder = folder.watcher(self.settings, self.services.receiver)
         self._recover()
         self._write_address()
         self.rushes.chores.also += [
+            self._forget_unanswered,
             self._plan_purges,
             self._expire_uploads,
             self._fan_out,
@@ -135,6 +139,8 @@ class Server:
         ]
         self._start_workers()
         self._thread(self.rushes.chores.run, CHORES)
+        if self._folder is not None:
+            self._thread(self._folder.run, "watch-folder")
         self.rushes.db.on_commit.append(self._changed.set)
         self._thread(self._tell_soon, "fan-out")
 
@@ -181,6 +187,8 @@ class Server:
         self.rushes.db.deadlines.hurry(GRACE_SECONDS)
         self.services.doorbell.close()
         self.services.relay.close()
+        if self._folder is not None:
+            self._folder.stop()
         for worker in self._crew:
             worker.stop()
         _join([each for each in self.services.threads if each.name != CHORES])
@@ -255,13 +263,15 @@ class Server:
         reason = self._why_no_speech() if speech and count else None
         if reason:
             log.warning("nothing can be transcribed here: %s", reason)
-        self._crew_of(
-            "transcribe",
-            speech,
-            count,
-            stands_aside=self._leaves_speech_to_others,
-            unable={pipeline.TRANSCRIBE: reason} if reason else None,
-        )
+        common: dict[str, Any] = {
+            "stands_aside": self._leaves_speech_to_others,
+            "unable": {pipeline.TRANSCRIBE: reason} if reason else None,
+        }
+        self._crew_of("transcribe", speech, count, **common)
+        # Whoever waits for a sentence does not wait for the hours that others have uploaded. The
+        # engine hears one window at a time, so it is the next one that they wait for at most.
+        urgent = min(count, 1)
+        self._crew_of("interactive", speech, urgent, lowest_priority=Priority.HIGH, **common)
 
     def _crew_of(self, name: str, table: Mapping[str, Handler], count: int, **options: Any) -> None:
         if not table:
@@ -296,6 +306,8 @@ class Server:
         metadata = {"host": host, "pid": os.getpid(), "place": "server", **capabilities.pod()}
         if unable:
             metadata["unable"] = dict(unable)
+        if "lowest_priority" in claiming:
+            metadata["lowest_priority"] = claiming["lowest_priority"].name.lower()
         return Worker(
             transport,
             table,
@@ -353,6 +365,12 @@ class Server:
             json.dump(said, file)
 
     # Now and then
+
+    def _forget_unanswered(self, tick: int) -> None:
+        """What the OpenAI-compatible API took in for requests that were cut off."""
+        self.rushes.db.run(
+            lambda tx: trash.forget_unanswered(tx, self.rushes.queue, limit=purge.PAGE)
+        )
 
     def _plan_purges(self, tick: int) -> None:
         grace_ms = int(self.settings.purge_grace * 1000)

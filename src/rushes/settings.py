@@ -235,6 +235,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How long a request of the OpenAI-compatible API waits for its words.", 0.01, DAY),
     ] = HOUR
+    watch_dir: Annotated[
+        str, _text("A folder whose files are taken in as they appear; none: nothing is watched.")
+    ] = ""
+    watch_user: Annotated[
+        str, _text("Whose recordings they become, by name; none: the first admin's.")
+    ] = ""
+    watch_after: Annotated[
+        Literal["keep", "move", "delete"],
+        msgspec.Meta(
+            description="What becomes of a file there once it was taken in; `move`: into `.done`."
+        ),
+    ] = "keep"
+    watch_settle: Annotated[
+        float, _seconds("How long a file there must stay as it is to count as whole.", 0.1, HOUR)
+    ] = 5.0
+    openai_store: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether what comes by the OpenAI-compatible API stays in the library,"
+            " unless a request says (`store`)."
+        ),
+    ] = False
     transcode_workers: Annotated[
         int, msgspec.Meta(ge=0, le=1000, description="Transcoding workers inside the server.")
     ] = 1

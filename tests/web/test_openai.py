@@ -50,6 +50,7 @@ def sound(seconds: float = 0.1, rate: int = 8000) -> bytes:
 
 
 SOUND = sound()
+STORED = {"store": "true"}
 
 
 @dataclass
@@ -180,7 +181,11 @@ def test_a_file_becomes_text_and_a_media_of_its_sender(
     ada: Person, client: openai.OpenAI, speaker: Speaker
 ) -> None:
     answer = client.audio.transcriptions.with_raw_response.create(
-        model="whisper-1", file=("Monday meeting.wav", SOUND), language="en", prompt="  A\nmeeting "
+        model="whisper-1",
+        file=("Monday meeting.wav", SOUND),
+        language="en",
+        prompt="  A\nmeeting ",
+        extra_body=STORED,
     )
     found = answer.parse()
     assert found.text == TEXT
@@ -194,6 +199,7 @@ def test_a_file_becomes_text_and_a_media_of_its_sender(
     job = ada.api.get(f"/transcriptions/{answer.headers['rushes-transcription-id']}").json()
     assert (job["status"], job["media_id"]) == ("completed", media["id"])
     assert [each["kind"] for each in ada.items("jobs")] == ["transcribe"]
+    assert ada.items("jobs")[0]["priority"] == "high"
 
 
 def test_plain_formats(client: openai.OpenAI) -> None:
@@ -322,7 +328,8 @@ def test_a_server_on_postgres(alone: Callable[..., Person], speaker: Speaker) ->
     with worlds.postgres_database() as url:
         admin = alone(database_url=url)
         speaker.gate = threading.Semaphore(1)
-        with admin.library() as client, transcribe(client, stream=True) as stream:
+        stored = {"stream": True, "extra_body": STORED}
+        with admin.library() as client, transcribe(client, **stored) as stream:
             assert next(stream).delta == FIRST
             speaker.gate.release(2)
             assert list(stream)[-1].text == TEXT
@@ -330,6 +337,10 @@ def test_a_server_on_postgres(alone: Callable[..., Person], speaker: Speaker) ->
         again = admin.post({"model": "whisper-1"}, headers={"x-stainless-retry-count": "1"})
         assert again.json()["text"] == TEXT
         assert [each["status"] for each in admin.items("media")] == ["ready"]
+        speaker.gate = None
+        with admin.library() as client:
+            assert transcribe(client, file=("other.wav", sound(0.2))).text == TEXT
+        assert len(admin.items("media")) == 1
         admin.running.stop()
 
 
@@ -367,6 +378,7 @@ def test_a_model_by_another_name(ada: Person, speaker: Speaker, given: str, mean
         ({"language": "klingon"}, 400, "language"),
         ({"model": "whisper-tiny.en", "language": "fr"}, 400, "language"),
         ({"extra_body": {"stream": "perhaps"}}, 400, "stream"),
+        ({"extra_body": {"store": "perhaps"}}, 400, "store"),
         ({"file": ("notes.txt", b"just some words, not a recording" * 200)}, 400, None),
         ({"file": ("empty.wav", b"")}, 400, None),
         ({"model": "whisper-9000"}, 404, None),
@@ -444,19 +456,22 @@ def test_too_large_a_file_is_refused(alone: Callable[..., Person]) -> None:
         (errors.PermanentFailure("it broke", code="odd"), 500, "odd"),
     ],
 )
-def test_a_failed_job_is_told_once_and_kept(
+def test_a_failed_job_is_told_once_and_kept_if_asked(
     ada: Person, speaker: Speaker, fails: Exception, status: int, code: str
 ) -> None:
     speaker.fails = fails
     with ada.library(max_retries=2) as client:
         with pytest.raises(openai.APIStatusError) as refused:
-            transcribe(client)
+            transcribe(client, extra_body=STORED)
         assert (refused.value.status_code, refused.value.code) == (status, code)
         assert str(fails) in refused.value.message
         job_id = refused.value.response.headers["rushes-transcription-id"]
         with pytest.raises(openai.APIError) as streamed:
-            list(transcribe(client, stream=True))
+            list(transcribe(client, stream=True, extra_body=STORED))
         assert streamed.value.code == code
+        with pytest.raises(openai.APIStatusError) as forgotten:
+            transcribe(client)
+        assert (forgotten.value.status_code, forgotten.value.code) == (status, code)
     assert ada.api.get(f"/transcriptions/{job_id}").json()["error_code"] == code
     items = ada.items("media")
     assert [each["status"] for each in items] == ["failed", "failed"]
@@ -477,14 +492,14 @@ def test_a_canceled_job_ends_the_waiting(
 
 def test_who_waits_too_long_is_told_where_to_look(alone: Callable[..., Person]) -> None:
     ada = alone(transcription_wait=0.05, transcription_workers=0)
-    answer = ada.post({}, headers={"Idempotency-Key": "once"})
+    answer = ada.post(STORED, headers={"Idempotency-Key": "once"})
     job_id = answer.headers["rushes-transcription-id"]
     assert (answer.status_code, answer.headers["x-should-retry"]) == (504, "true")
     assert answer.json()["error"]["code"] == "not_finished"
     assert job_id in answer.json()["error"]["message"]
-    again = ada.post({}, headers={"Idempotency-Key": "once"})
+    again = ada.post(STORED, headers={"Idempotency-Key": "once"})
     assert again.headers["rushes-transcription-id"] == job_id
-    other = ada.post({})
+    other = ada.post(STORED)
     assert (other.headers["x-should-retry"], other.status_code) == ("false", 504)
     [_, first] = ada.items("transcriptions")
     assert (first["id"], first["status"]) == (job_id, "queued")
@@ -496,9 +511,10 @@ def test_who_leaves_does_not_stop_the_job(
     monkeypatch.setattr(openai_following, "LOOK_SECONDS", 0.02)
     speaker.gate = threading.Semaphore(0)
     url = f"{ada.running.url}/v1/audio/transcriptions"
-    with sent(ada.api.build_request("POST", url, files={"file": ("a.wav", SOUND)})):
+    files = {"file": ("a.wav", SOUND)}
+    with sent(ada.api.build_request("POST", url, data=STORED, files=files)):
         until(lambda: len(ada.items("transcriptions")) == 1)
-    file, fields = ("b.wav", sound(0.2)), {"stream": "true"}
+    file, fields = ("b.wav", sound(0.2)), {"stream": "true", **STORED}
     with ada.api.stream("POST", url, data=fields, files={"file": file}) as answer:
         left = answer.headers["rushes-transcription-id"]
     until(lambda: ada.running.services.relay.subscribers == 0)
@@ -530,22 +546,23 @@ def test_a_stopping_server_lets_nobody_wait(alone: Callable[..., Person], speake
 
 
 def test_repeating_with_a_key_does_it_once(client: openai.OpenAI, speaker: Speaker) -> None:
-    key = {"Idempotency-Key": "monday"}
-    assert transcribe(client, extra_headers=key).text == TEXT
-    assert transcribe(client, extra_headers=key).text == TEXT
+    same: dict[str, Any] = {"extra_headers": {"Idempotency-Key": "monday"}, "extra_body": STORED}
+    assert transcribe(client, **same).text == TEXT
+    assert transcribe(client, **same).text == TEXT
     with pytest.raises(openai.BadRequestError) as refused:
-        transcribe(client, extra_headers=key, timestamp_granularities=["word"])
+        transcribe(client, **same, timestamp_granularities=["word"])
     assert refused.value.param == "Idempotency-Key"
     assert len(speaker.orders) == 1
 
 
 def test_what_their_library_repeats_by_itself_is_done_once(ada: Person, speaker: Speaker) -> None:
-    first = ada.post({"language": "en"}, headers={"x-stainless-retry-count": "0"})
-    again = ada.post({"language": "en"}, headers={"x-stainless-retry-count": "1"})
+    english, german = {"language": "en", **STORED}, {"language": "de", **STORED}
+    first = ada.post(english, headers={"x-stainless-retry-count": "0"})
+    again = ada.post(english, headers={"x-stainless-retry-count": "1"})
     assert again.headers["rushes-media-id"] == first.headers["rushes-media-id"]
     assert again.json() == first.json()
-    other = ada.post({"language": "de"}, headers={"x-stainless-retry-count": "1"})
-    anew = ada.post({"language": "en"})
+    other = ada.post(german, headers={"x-stainless-retry-count": "1"})
+    anew = ada.post(english)
     assert len(speaker.orders) == 3
     made = {each.headers["rushes-media-id"] for each in (first, other, anew)}
     assert {each["id"] for each in ada.items("media")} == made
@@ -555,13 +572,13 @@ def test_what_their_library_repeats_by_itself_is_done_once(ada: Person, speaker:
 def test_each_user_has_their_own(ada: Person) -> None:
     with ada.running.user(f"bob{next(_names)}") as api:
         bob = Person(ada.running, api)
-        answer = ada.post({})
+        answer = ada.post(STORED)
         job = f"/transcriptions/{answer.headers['rushes-transcription-id']}"
         media = f"/media/{answer.headers['rushes-media-id']}"
         assert (ada.api.get(job).status_code, bob.api.get(job).status_code) == (200, 404)
         assert (ada.api.get(media).status_code, bob.api.get(media).status_code) == (200, 404)
         # The same file, sent again: but it was somebody else who had sent it before.
-        other = bob.post({}, headers={"x-stainless-retry-count": "1"})
+        other = bob.post(STORED, headers={"x-stainless-retry-count": "1"})
         assert [each["id"] for each in bob.items("media")] == [other.headers["rushes-media-id"]]
         assert len(ada.items("media")) == 1
 
@@ -596,7 +613,7 @@ def test_hostile_forms_are_refused_and_leave_nothing(ada: Person) -> None:
 
 
 def test_odd_text_in_fields_and_names_is_harmless(ada: Person, speaker: Speaker) -> None:
-    fields = {"prompt": "a\0b‮ " + "x" * 5000, "language": "EN-us"}
+    fields = {**STORED, "prompt": "a\0b‮ " + "x" * 5000, "language": "EN-us"}
     answer = ada.post(fields, file_name="../../etc/pass\u202ewd.wav")
     assert answer.status_code == 200
     [order] = speaker.orders

@@ -442,6 +442,10 @@ def kept_answer(tx: Tx, owner: str, key: str) -> dict[str, Any] | None:
     )
 
 
+def forget_answer(tx: Tx, owner: str, key: str) -> None:
+    tx.all("DELETE FROM idempotency_keys WHERE owner = :owner AND key = :key", owner=owner, key=key)
+
+
 def keep_answer(tx: Tx, owner: str, key: str, fingerprint: str, body: str) -> bool:
     """False when the key is there already."""
     row = tx.one(

@@ -24,6 +24,7 @@ EXIT_CODES = (
 )
 COMMANDS = {
     "upload": ("run", "Send files to a server; goes on where it was when it is run again."),
+    "watch": ("run", "Send the files that appear in a folder to a server, each once."),
     "process": ("run", "Make files streamable here, without a server; resumes when run again."),
     "transcribe": ("run", "Write down what is said in a file, without a server."),
     "media": ("app", "List, look at, share, change and remove media."),

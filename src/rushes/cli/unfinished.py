@@ -26,7 +26,7 @@ class Unfinished:
     """Never a reason to fail: without it an upload begins anew."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        self._path = (directory or _cache()) / "uploads.json"
+        self._path = (directory or cache_directory()) / "uploads.json"
 
     @staticmethod
     def key(
@@ -73,7 +73,7 @@ class Unfinished:
             yield
 
 
-def _cache() -> Path:
+def cache_directory() -> Path:
     named = os.environ.get("XDG_CACHE_HOME")
     return (Path(named) if named else Path.home() / ".cache") / "rushes"
 

@@ -338,7 +338,7 @@ class _LockedConnection(sqlite3.Connection):
 
 def _make_private(path: Path) -> None:
     """The file holds keys and everybody's words. SQLite gives those beside it the same mode."""
-    beside = [Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-lock")]
+    beside = [Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-lock", "-bell")]
     # What cannot be made or changed here is told by whoever opens it.
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

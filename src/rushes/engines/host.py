@@ -10,6 +10,7 @@ import logging
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,9 +45,36 @@ class Call:
     max_loaded: int
 
 
+class Turns:
+    """A lock that goes to whoever has waited for it longest: with a plain one, a long recording
+    could take the next window before anybody else is awake."""
+
+    def __init__(self) -> None:
+        self._line: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def mine(self, watch: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """What `watch` raises ends the waiting."""
+        called = threading.Event()
+        with self._lock:
+            self._line.append(called)
+            if self._line[0] is called:
+                called.set()
+        try:
+            while not called.wait(POLL_SECONDS):
+                watch()
+            yield
+        finally:
+            with self._lock:
+                self._line.remove(called)
+                if self._line:
+                    self._line[0].set()
+
+
 class Host:
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        self._turns = Turns()
         self._child: _Child | None = None
 
     @property
@@ -80,23 +108,23 @@ class Host:
         child = self._child
         if child is not None:
             child.stop()
-        with self._turn:
+        with self._turns.mine():
             if self._child is not None:
                 self._end()
 
     @contextmanager
     def _my_turn(self, watch: Watch) -> Iterator[None]:
         until = time.monotonic() + BUSY_SECONDS
-        while not self._turn.acquire(timeout=POLL_SECONDS):
+
+        def be_patient() -> None:
             watch()
             if time.monotonic() > until:
                 raise errors.RetryLater(
                     "the speech engine is busy with another recording", code="engine_busy"
                 )
-        try:
+
+        with self._turns.mine(be_patient):
             yield
-        finally:
-            self._turn.release()
 
     def _end(self) -> int:
         child, self._child = self._child, None

@@ -54,7 +54,9 @@ class LocalEngine:
         self._max_loaded = max_loaded
         self._auto_download = auto_download
         self._model_name = model
-        self._host = Host()
+        # Telling speakers apart takes minutes of a long recording, and cannot be interrupted: words
+        # that somebody waits for come from another process.
+        self._host, self._speaker_host = Host(), Host()
 
     @property
     def pid(self) -> int | None:
@@ -108,11 +110,12 @@ class LocalEngine:
     ) -> Sequence[SpeakerTurn]:
         entry = self._ready(request.model, "diarization")
         call = self._call("diarize", request, self._cache.path(entry.name))
-        turns: Sequence[SpeakerTurn] = self._host.ask(call, watch, progress)
+        turns: Sequence[SpeakerTurn] = self._speaker_host.ask(call, watch, progress)
         return turns
 
     def close(self) -> None:
         self._host.close()
+        self._speaker_host.close()
 
     def _ready(self, name: str, purpose: str) -> catalog.CatalogModel:
         self._check()

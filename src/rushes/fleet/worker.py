@@ -67,9 +67,15 @@ class FleetWorker:
         said = self.metadata.get("unable")
         return said if isinstance(said, dict) else ()
 
-    def could_take(self, kind: str, needs: list[str]) -> bool:
+    @property
+    def is_for_urgent(self) -> bool:
+        """It takes only what comes before all else."""
+        return self.metadata.get("lowest_priority") == "high"
+
+    def could_take(self, kind: str, needs: list[str], *, urgent: bool) -> bool:
         hard = {need for need in needs if not need.endswith("?")}
-        return kind in self.kinds and hard <= set(self.capabilities)
+        is_able = kind in self.kinds and hard <= set(self.capabilities)
+        return is_able and (urgent or not self.is_for_urgent)
 
 
 def encode_limited(field: str, value: Any) -> str:

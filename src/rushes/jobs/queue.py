@@ -476,12 +476,13 @@ class Queue:
         preferred = {need.removesuffix("?") for need in strand.needs if need.endswith("?")}
         if preferred <= set(worker.capabilities):
             return 0
-        better = store.idle_worker_exists(
+        better = read_store.idle_worker_exists(
             tx,
             strand.kind,
             [need.removesuffix("?") for need in strand.needs],
             seen_within_ms=2 * self.terms.heartbeat_ms,
             besides=worker.id,
+            urgent=strand.priority == Priority.HIGH,
         )
         return self.terms.prefer_wait_ms if better else 0
 

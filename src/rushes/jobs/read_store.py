@@ -282,15 +282,47 @@ def now(tx: Tx) -> int:
     return int(row["now"])
 
 
+def idle_worker_exists(
+    tx: Tx, kind: str, needs: Sequence[str], *, seen_within_ms: int, besides: str, urgent: bool
+) -> bool:
+    """Is there another worker, seen lately and without work, that could take such a job at once?
+    Those that are kept for what is urgent count for that alone."""
+    row = tx.one(
+        """
+        SELECT 1 AS found FROM workers WHERE id <> :besides AND state = 'enabled'
+        AND last_seen_at > {now} - :seen_within_ms
+        AND :kind IN (SELECT value FROM {each:workers.kinds})
+        AND NOT EXISTS (SELECT 1 FROM {each::needs}
+            WHERE value NOT IN (SELECT value FROM {each:workers.capabilities}))
+        AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)
+        AND (:urgent = 1 OR workers.metadata NOT LIKE :kept)
+        LIMIT 1""",
+        kind=kind,
+        needs=encode(list(needs)),
+        seen_within_ms=seen_within_ms,
+        besides=besides,
+        urgent=int(urgent),
+        kept='%"lowest_priority":"high"%',
+    )
+    return row is not None
+
+
 def position(tx: Tx, job: Job) -> int:
-    """How many queued jobs stand before this one, whatever they need."""
+    """Where this one stands among all that are queued, whatever they need."""
+    return ahead(tx, job) + 1
+
+
+def ahead(tx: Tx, job: Job, kind: str | None = None) -> int:
+    """How many queued jobs stand before this one; of one kind if given."""
     row = tx.one(
         """
         SELECT count(*) AS ahead FROM jobs WHERE state = 'queued'
+        AND (CAST(:kind AS text) IS NULL OR kind = :kind)
         AND (priority, queued_at, id) < (:priority, :queued_at, :id)""",
+        kind=kind,
         priority=int(job.priority),
         queued_at=job.queued_at,
         id=job.id,
     )
     assert row is not None
-    return int(row["ahead"]) + 1
+    return int(row["ahead"])

@@ -265,27 +265,6 @@ def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[dict[str, Any]]
     return sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
 
 
-def idle_worker_exists(
-    tx: Tx, kind: str, needs: Sequence[str], *, seen_within_ms: int, besides: str
-) -> bool:
-    """Is there another worker, seen lately and without work, that could take such a job at once?"""
-    row = tx.one(
-        """
-        SELECT 1 AS found FROM workers WHERE id <> :besides AND state = 'enabled'
-        AND last_seen_at > {now} - :seen_within_ms
-        AND :kind IN (SELECT value FROM {each:workers.kinds})
-        AND NOT EXISTS (SELECT 1 FROM {each::needs}
-            WHERE value NOT IN (SELECT value FROM {each:workers.capabilities}))
-        AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)
-        LIMIT 1""",
-        kind=kind,
-        needs=encode(list(needs)),
-        seen_within_ms=seen_within_ms,
-        besides=besides,
-    )
-    return row is not None
-
-
 def take_turn(tx: Tx, user_id: str) -> None:
     tx.all(
         """

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rushes import clock
-from rushes.jobs.job import Job, State
+from rushes.jobs.job import Job, Priority, State
+
+# So many workers are called by their names.
+NAMED = 3
 
 
 class Able(Protocol):
@@ -16,7 +19,10 @@ class Able(Protocol):
     @property
     def name(self) -> str: ...
 
-    def could_take(self, kind: str, needs: list[str]) -> bool: ...
+    @property
+    def holds(self) -> int: ...
+
+    def could_take(self, kind: str, needs: list[str], *, urgent: bool) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,8 @@ class Situation:
 
     now: int
     position: int | None
+    # How many jobs of its kind stand before it.
+    ahead: int
     paused: Sequence[str]
     online: Sequence[Able]
     preferred_idle: bool
@@ -37,9 +45,9 @@ class Situation:
 
 
 def explain(job: Job, facts: Situation) -> dict[str, Any]:
-    """`reasons` is empty when the job is simply next in line."""
+    """`reasons` is empty when the job is next in line and a worker for it is free."""
     reasons = list(_reasons(job, facts))
-    able = [worker.name for worker in facts.online if worker.could_take(job.kind, job.needs)]
+    able = [worker.name for worker in _able(job, facts)]
     return {
         "job_id": job.id,
         "state": str(job.state),
@@ -64,6 +72,13 @@ def _reasons(job: Job, facts: Situation) -> list[tuple[str, str]]:
     return _why_queued(job, facts)
 
 
+def _able(job: Job, facts: Situation) -> list[Able]:
+    urgent = job.priority is Priority.HIGH
+    return [
+        worker for worker in facts.online if worker.could_take(job.kind, job.needs, urgent=urgent)
+    ]
+
+
 def _why_queued(job: Job, facts: Situation) -> list[tuple[str, str]]:
     reasons = []
     if "*" in facts.paused or job.kind in facts.paused:
@@ -74,11 +89,25 @@ def _why_queued(job: Job, facts: Situation) -> list[tuple[str, str]]:
         when = clock.rfc3339(job.run_at)
         reason = f"after {job.last_error or job.error_code}" if job.error_code else "as asked"
         reasons.append(("backoff", f"It may not start before {when}, {reason}."))
-    if not any(worker.could_take(job.kind, job.needs) for worker in facts.online):
+    able = _able(job, facts)
+    if not able:
         wants = " and ".join(need for need in job.needs if not need.endswith("?"))
         for_what = f"{job.kind} with {wants}" if wants else job.kind
         reasons.append(("no_capable_worker", f"No worker is online that can do {for_what}."))
     if facts.preferred_idle and facts.now < job.run_at + facts.prefer_wait_ms:
         preferred = " and ".join(need.removesuffix("?") for need in job.needs if need.endswith("?"))
         reasons.append(("prefers", f"It is kept for an idle worker with {preferred} for a moment."))
+    return reasons or _behind_others(facts, able)
+
+
+def _behind_others(facts: Situation, able: Sequence[Able]) -> list[tuple[str, str]]:
+    """Nothing is wrong: it is not its turn yet."""
+    if not all(worker.holds for worker in able):
+        return []
+    names = ", ".join(worker.name for worker in able[:NAMED])
+    more = f" and {len(able) - NAMED} more" if len(able) > NAMED else ""
+    reasons = [("busy", f"Every worker that could do it is at work: {names}{more}.")]
+    if facts.ahead:
+        jobs = "1 job of its kind is" if facts.ahead == 1 else f"{facts.ahead} jobs of its kind are"
+        reasons.append(("behind", f"{jobs} before it in the queue."))
     return reasons

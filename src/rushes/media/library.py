@@ -30,7 +30,7 @@ def add(tx: Tx, queue: Queue, new: NewMedia) -> str:
     media_id = ids.new("med")
     store.insert(tx, media_id, new, media.slug_of(new.title, media_id))
     search.keep_title(tx, media_id, new.user_id, new.title)
-    queue.enqueue_many(tx, requests.first_jobs(tx, media_id, new.user_id, new.options))
+    queue.enqueue_many(tx, requests.first_jobs(tx, media_id, new))
     return media_id
 
 

@@ -90,7 +90,8 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessingOptions:
-    """What the uploader asked for; `speech` is what else a transcription may be told."""
+    """What the uploader asked for; `speech` is what else a transcription may be told.
+    `is_interactive`: somebody waits for the words, so they come before bulk."""
 
     profile: str | None = None
     transcription_profile: str | None = None
@@ -99,11 +100,13 @@ class ProcessingOptions:
     language: str | None = None
     diarize: bool | None = None
     speech: Mapping[str, Any] = field(default_factory=dict)
+    is_interactive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMedia:
-    """A source that has arrived whole."""
+    """A source that has arrived whole. `forget_after_ms`: it was only taken in to answer a request,
+    and is forgotten so long after nobody has waited for that."""
 
     user_id: str
     title: str
@@ -114,6 +117,7 @@ class NewMedia:
     sha256: str | None = None
     source_key: str | None = None
     options: ProcessingOptions = field(default_factory=ProcessingOptions)
+    forget_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +141,8 @@ class Media:
     created_at: int
     updated_at: int | None
     deleted_at: int | None
+    # None: it is here to stay.
+    forget_at: int | None
     status: Status
     transcript_status: TranscriptStatus
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rushes import kinds
@@ -21,6 +22,9 @@ WEBHOOK = kinds.WEBHOOK.name
 CHANGES_SOUND = (TRIM, COMPOSITE)
 # Kinds whose work makes the media ready to watch.
 MAKES_VERSION = kinds.making(kinds.WATCH)
+# As much as OpenAI's own API takes. Whoever sends more has to wait for it anyway, and must not hold
+# up those who have said a sentence.
+INTERACTIVE_BYTES = 25 * 2**20
 
 
 def first_jobs(
@@ -29,13 +33,16 @@ def first_jobs(
     options: ProcessingOptions,
     profile: str,
     settings: Mapping[str, Any],
+    size_bytes: int = 0,
 ) -> list[NewJob]:
     """Encoding and transcription need only the source, so neither waits for the other."""
     args = {"profile": profile, "settings": settings}
     jobs = [version(TRANSCODE, media_id, user_id, args)] if options.transcode else []
     if options.transcribe:
         speech = {"language": options.language, "diarize": options.diarize, **options.speech}
-        jobs.append(transcribe(media_id, user_id, speech))
+        is_urgent = options.is_interactive and size_bytes <= INTERACTIVE_BYTES
+        priority = "high" if is_urgent else "normal"
+        jobs.append(replace(transcribe(media_id, user_id, speech), priority=priority))
     return jobs
 
 

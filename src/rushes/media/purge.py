@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rushes.db.database import Database, Tx
 from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
-from rushes.media import pipeline, purge_store
+from rushes.media import pipeline, purge_store, trash
 from rushes.media import store as media_store
 from rushes.storage.storage import Storage, StoredObject
 from rushes.transcripts import archive
@@ -85,7 +85,7 @@ class Purge:
         if version_id := job.args.get("files_of"):
             return {"objects": self._files(str(version_id))}
         if media_id := job.args.get("media_id"):
-            return {"objects": self._media(str(media_id))}
+            return {"objects": self.media(str(media_id))}
         return {"objects": self._orphans(job)}
 
     def _version(self, id: str) -> int:
@@ -104,7 +104,8 @@ class Purge:
         self._db.run(lambda tx: purge_store.forget_retired_files(tx, version_id))
         return len(keys)
 
-    def _media(self, id: str) -> int:
+    def media(self, id: str) -> int:
+        """Nothing, when it must not be purged yet."""
         found = self._db.run(lambda tx: purge_store.start_media(tx, id, trash_ms=self._trash_ms))
         if found is None:
             return 0
@@ -138,10 +139,20 @@ class Purge:
         return len(orphans)
 
 
+def forget(db: Database, queue: Queue, storage: Storage, media_id: str) -> None:
+    """What was only taken in to answer a request goes at once. While a worker is still at it, its
+    bytes are left to the chore, and nobody sees them."""
+    db.run(lambda tx: trash.forget(tx, queue, [media_id]))
+    Purge(db, storage, grace_ms=YOUNG_MS).media(media_id)
+
+
 def _forget(tx: Tx, media_id: str) -> None:
     """Its words go only together with the mark, which is for a media whose purge has begun."""
-    if purge_store.mark_media_purged(tx, media_id):
+    row = purge_store.mark_media_purged(tx, media_id)
+    if row is not None:
         archive.purge(tx, media_id)
+        if row["forget_at"] is not None:
+            purge_store.scrub(tx, media_id)
 
 
 def _owner(key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rushes.db.database import Tx
 
@@ -138,14 +139,31 @@ def _versions_of_media(tx: Tx, id: str) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def mark_media_purged(tx: Tx, id: str) -> bool:
-    """False when its purge has not begun, or is over."""
-    row = tx.one(
+def mark_media_purged(tx: Tx, id: str) -> dict[str, Any] | None:
+    """None when its purge has not begun, or is over."""
+    return tx.one(
         "UPDATE media SET purged_at = {now}, source_key = NULL"
-        " WHERE id = :id AND purge_started_at IS NOT NULL AND purged_at IS NULL RETURNING id",
+        " WHERE id = :id AND purge_started_at IS NOT NULL AND purged_at IS NULL"
+        " RETURNING id, forget_at",
         id=id,
     )
-    return row is not None
+
+
+def scrub(tx: Tx, media_id: str) -> None:
+    """Of a media that was to be forgotten only ids and times are left: events and figures of the
+    queue count on them."""
+    of_media = "(SELECT id FROM jobs WHERE media_id = :media_id)"
+    for statement in (
+        "UPDATE media SET sha256 = NULL, kind = NULL, content_type = NULL, size_bytes = 0,"
+        " duration = NULL WHERE id = :media_id",
+        "UPDATE jobs SET args = :nothing, checkpoint = NULL, result = NULL, last_error = NULL,"
+        " detail = NULL WHERE media_id = :media_id",
+        f"UPDATE attempts SET error = NULL WHERE job_id IN {of_media}",
+        f"DELETE FROM job_logs WHERE job_id IN {of_media}",
+        "UPDATE events SET data = NULL WHERE type = 'transcription.passage'"
+        f" AND data IS NOT NULL AND job_id IN {of_media}",
+    ):
+        tx.all(statement, media_id=media_id, nothing="{}")
 
 
 def known_keys(tx: Tx, keys: Sequence[str]) -> set[str]:

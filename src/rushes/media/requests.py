@@ -20,14 +20,15 @@ from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
 from rushes.media import inherit_store, pipeline, profiles, speech_profiles, store
 from rushes.media.edit import Edit, Overlay
-from rushes.media.media import Media, ProcessingOptions
+from rushes.media.media import Media, NewMedia
 from rushes.tools import ladder
 from rushes.tools import profile as profile_tools
 from rushes.transcripts import archive
 
 
-def first_jobs(tx: Tx, media_id: str, user_id: str, options: ProcessingOptions) -> list[NewJob]:
+def first_jobs(tx: Tx, media_id: str, new: NewMedia) -> list[NewJob]:
     """BadField for a profile that is not there. What the uploader says comes before the profile."""
+    options = new.options
     named = profiles.resolve(tx, options.profile)
     speech = speech_profiles.options(
         tx, options.transcription_profile, field="transcription_profile"
@@ -37,7 +38,9 @@ def first_jobs(tx: Tx, media_id: str, user_id: str, options: ProcessingOptions) 
             speech.pop(name, None)
     options = replace(options, speech={**speech, **options.speech})
     settings = profile_tools.encode(named.profile)
-    return pipeline.first_jobs(media_id, user_id, options, named.name, settings)
+    return pipeline.first_jobs(
+        media_id, new.user_id, options, named.name, settings, new.size_bytes
+    )
 
 
 # New versions; each returns the id of the job that makes it

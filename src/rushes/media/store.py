@@ -54,9 +54,10 @@ def insert(tx: Tx, id: str, new: NewMedia, slug: str) -> None:
     tx.all(
         """
         INSERT INTO media (id, user_id, title, title_folded, slug, kind, file_name, content_type,
-            size_bytes, sha256, source_key, created_at, updated_at)
+            size_bytes, sha256, source_key, forget_at, created_at, updated_at)
         VALUES (:id, :user_id, :title, :title_folded, :slug, :kind, :file_name, :content_type,
-            :size_bytes, :sha256, :source_key, {now}, {now})""",
+            :size_bytes, :sha256, :source_key, {now} + CAST(:forget_after_ms AS bigint), {now},
+            {now})""",
         id=id,
         user_id=new.user_id,
         title=new.title,
@@ -68,6 +69,7 @@ def insert(tx: Tx, id: str, new: NewMedia, slug: str) -> None:
         size_bytes=new.size_bytes,
         sha256=new.sha256,
         source_key=new.source_key,
+        forget_after_ms=new.forget_after_ms,
     )
     events.append(tx, "media.created", media_id=id, user_id=new.user_id)
 
@@ -116,6 +118,27 @@ def twins(tx: Tx, item: Media) -> Twins:
     return Twins(
         seen=[row["id"] for row in rows if row["deleted_at"] is None],
         trashed=[row["id"] for row in rows if row["deleted_at"] is not None],
+    )
+
+
+def same_content(tx: Tx, user_id: str, sha256: str) -> str | None:
+    """The oldest that stays, and is not in the trash."""
+    row = tx.one(
+        "SELECT id FROM media WHERE sha256 = :sha256 AND user_id = :user_id"
+        " AND deleted_at IS NULL AND forget_at IS NULL ORDER BY id LIMIT 1",
+        sha256=sha256,
+        user_id=user_id,
+    )
+    return row["id"] if row else None
+
+
+def keep_on(tx: Tx, id: str, forget_after_ms: int) -> None:
+    """Somebody still waits for what it was taken in for."""
+    tx.all(
+        "UPDATE media SET forget_at = {now} + :forget_after_ms"
+        " WHERE id = :id AND forget_at IS NOT NULL AND deleted_at IS NULL",
+        id=id,
+        forget_after_ms=forget_after_ms,
     )
 
 

@@ -71,6 +71,19 @@ def give_up(tx: Tx, ids: Sequence[str]) -> list[str]:
     return trash_store.give_up(tx, ids)
 
 
+def forget(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
+    """What was only taken in to answer a request is never in the trash: its bytes go next, and its
+    work is canceled. All else is left alone."""
+    mine = trash_store.to_forget(tx, ids)
+    put(tx, queue, mine)
+    return trash_store.give_up(tx, mine)
+
+
+def forget_unanswered(tx: Tx, queue: Queue, limit: int) -> list[str]:
+    """A chore: of those who hung up, and of servers that were killed."""
+    return forget(tx, queue, trash_store.unanswered(tx, limit))
+
+
 def _found(tx: Tx, media_id: str, user_id: str | None) -> trash_store.Row:
     rows = trash_store.lock(tx, [media_id])
     if not rows or user_id not in (None, rows[0]["user_id"]):

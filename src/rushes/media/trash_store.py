@@ -43,6 +43,25 @@ def give_up(tx: Tx, ids: Sequence[str]) -> list[str]:
     return _mark(tx, ids, "purge_started_at = {now}", TRASHED, None)
 
 
+def to_forget(tx: Tx, ids: Sequence[str]) -> list[str]:
+    """Those of them that were only taken in to answer a request."""
+    rows = tx.all(
+        "SELECT id FROM media WHERE id IN ({given:id text}) AND forget_at IS NOT NULL ORDER BY id",
+        given=[{"id": id} for id in ids],
+    )
+    return [row["id"] for row in rows]
+
+
+def unanswered(tx: Tx, limit: int) -> list[str]:
+    """Those that nobody waits for any more, and nobody has forgotten yet."""
+    rows = tx.all(
+        "SELECT id FROM media WHERE forget_at <= {now} AND forget_at IS NOT NULL"
+        " AND deleted_at IS NULL ORDER BY forget_at LIMIT :limit",
+        limit=limit,
+    )
+    return [row["id"] for row in rows]
+
+
 def _mark(tx: Tx, ids: Sequence[str], sets: str, guard: str, event: str | None) -> list[str]:
     rows = tx.all(
         f"UPDATE media SET {sets} WHERE id IN ({{given:id text}}) AND {guard}"

@@ -133,6 +133,7 @@ class Receiver:
             raise
         for each in partials:
             uploads.remove(self.db, self.storage, each.id, each.key)
+        self.remove_spare(made)
         return made
 
     def _made_meanwhile(self, final: Upload) -> Upload:
@@ -141,6 +142,12 @@ class Receiver:
         if made is None:
             raise errors.WrongState("a partial upload was used or ended in the meantime")
         return made
+
+    def remove_spare(self, finished: Upload) -> None:
+        """The bytes of an upload that was not needed. What is missed here is found as an orphan."""
+        if finished.is_spare:
+            with suppress(errors.Unavailable):
+                self.storage.delete([finished.key])
 
     def drop(self, id: str, user_id: str | None = None) -> None:
         """End an upload and remove its bytes; harmless when it has become a media."""
@@ -281,6 +288,7 @@ class Writer:
         received = self.seal()
         finished = self._intake.db.run(lambda tx: self.commit(tx, received))
         self.close()
+        self._intake.remove_spare(finished)
         return finished
 
     def seal(self) -> Received:

@@ -64,6 +64,8 @@ class Upload:
     finished_at: int | None = None
     ended_at: int | None = None
     media_id: str | None = None
+    # Its bytes were not needed: `media_id` is what had the same ones.
+    is_spare: bool = False
     overdue: int = 0
     held: int = 0
 
@@ -90,6 +92,10 @@ class UploadOptions:
     title: str
     file_name: str = ""
     processing: ProcessingOptions = field(default_factory=ProcessingOptions)
+    # As in `NewMedia`.
+    forget_after_ms: int | None = None
+    # What the user has of the same bytes is taken instead.
+    skip_duplicates: bool = False
 
 
 def encode_metadata(metadata: Metadata) -> str:
@@ -119,6 +125,7 @@ def options_of(metadata: Metadata) -> UploadOptions:
             language=_matching(given, "language", LANGUAGE, "must be a code such as en or pt-BR"),
             diarize=_yes_or_no(given, "diarize", None),
         ),
+        skip_duplicates=_yes_or_no(given, "skip_duplicates", False),
     )
 
 

@@ -175,6 +175,9 @@ def older_twins(tx: Tx, item: Upload) -> Twins:
     media = media_store.get(tx, item.media_id) if item.media_id else None
     if media is None:
         return Twins()
+    if media.source_key != item.key:
+        # It came to nothing but this.
+        return Twins(seen=[media.id])
     found = media_store.twins(tx, media)
     return Twins(
         seen=[twin for twin in found.seen if twin < media.id],
@@ -295,12 +298,13 @@ def finish(
     options: UploadOptions | None = None,
 ) -> Upload:
     """The media with its first jobs, and the upload's end, in the caller's transaction."""
-    media_id = None
+    media_id = twin_id = None
     if upload_store.is_disabled(tx, item.user_id):
         raise errors.Unauthorized("this account is disabled")
     if item.concat is not Concat.PARTIAL:
         options = options or _accepted_options(tx, item)
-        media_id = library.add(tx, queue, _media(item, received, options))
+        twin_id = _twin(tx, item, received) if options.skip_duplicates else None
+        media_id = twin_id or library.add(tx, queue, _media(item, received, options))
     finished = upload_store.finish(
         tx,
         item.id,
@@ -316,7 +320,15 @@ def finish(
             raise errors.WrongState("a partial upload was used or ended in the meantime")
     elif item.length_bytes is None:
         check_quota(tx, limits, item.user_id)
-    return finished
+    return replace(finished, is_spare=twin_id is not None)
+
+
+def _twin(tx: Tx, item: Upload, received: Received) -> str | None:
+    """Those who ask take turns: of two that come at once, the second finds the first."""
+    upload_store.lock_user(tx, item.user_id)
+    if received.sha256 is None:
+        return None
+    return media_store.same_content(tx, item.user_id, received.sha256)
 
 
 def _accepted_options(tx: Tx, item: Upload) -> UploadOptions:
@@ -342,6 +354,7 @@ def _media(item: Upload, received: Received, options: UploadOptions) -> NewMedia
         sha256=received.sha256,
         source_key=item.key,
         options=options.processing,
+        forget_after_ms=options.forget_after_ms,
     )
 
 

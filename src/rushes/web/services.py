@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -48,6 +49,8 @@ class Services:
     receiver: Receiver = field(init=False)
     # What its users have open.
     holds: limits.Holds = field(init=False)
+    # How many requests wait for the words of a media that is forgotten after them; of one thread.
+    awaited: Counter[str] = field(default_factory=Counter)
     totals: queue_report.Totals = field(default_factory=queue_report.Totals)
     guesses: limits.Guesses = field(default_factory=limits.Guesses)
     passwords: limits.Passwords = field(default_factory=limits.Passwords)

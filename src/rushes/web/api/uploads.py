@@ -353,14 +353,16 @@ async def receive(
     *,
     read_options: Callable[[], UploadOptions],
     work: Callable[[Tx, str], M],
+    metadata: Callable[[Form], Metadata] | None = None,
 ) -> M:
     """As `receive_form`. `read_options` runs in a thread: when the form's file begins, so that what
     is wrong is told early, and when all of it is there. Of a form that was sent twice with one key,
-    the second file is thrown away."""
+    the second file is thrown away. `metadata`: what the upload keeps of the form."""
     _refuse_if_leaving(services)
     with services.holds.held(open_streams.hold(What.UPLOADS, who)) as hold:
+        kept = metadata or _metadata
         return await _receive_whole(
-            request, who, services, once, form, model, hold, read_options, work
+            request, who, services, once, form, model, hold, read_options, work, kept
         )
 
 
@@ -374,6 +376,7 @@ async def _receive_whole(
     hold: Hold,
     read_options: Callable[[], UploadOptions],
     work: Callable[[Tx, str], M],
+    metadata: Callable[[Form], Metadata],
 ) -> M:
     reader = None
     try:
@@ -382,7 +385,7 @@ async def _receive_whole(
                 pieces = form.feed(chunk)
                 if form.has_file and reader is None:
                     await run(read_options)
-                    reader = BodyReader(await _open(request, who, services, form))
+                    reader = BodyReader(await _open(request, who, services, metadata(form)))
                 for piece in pieces:
                     assert reader is not None
                     await reader.feed(piece)
@@ -399,7 +402,7 @@ async def _receive_whole(
         raise
 
 
-async def _open(request: Request, who: auth.User, services: Services, form: Form) -> Writer:
+async def _open(request: Request, who: auth.User, services: Services, metadata: Metadata) -> Writer:
     """The fields that come after the file are not known yet; they are looked at in the end."""
     length = request.headers.get("content-length", "")
     expected_bytes = max(int(length) - FORM_OVERHEAD_BYTES, 0) if length.isdecimal() else 0
@@ -408,7 +411,7 @@ async def _open(request: Request, who: auth.User, services: Services, form: Form
         services.receiver.create,
         who.user_id,
         length_bytes=None,
-        metadata=_metadata(form),
+        metadata=metadata,
         expected_bytes=expected_bytes,
     )
     try:

@@ -74,6 +74,11 @@ class Repeat:
             raise errors.BadField("Idempotency-Key", "was used for another request before")
         return str(row["body"])
 
+    def forget(self, tx: Tx, who: Principal) -> None:
+        """What was made is not there any more: with this key it may be made again."""
+        if self.key is not None:
+            store.forget_answer(tx, who.user_id, self.key)
+
     def keep(self, tx: Tx, who: Principal, fingerprint: str, answer: BaseModel) -> None:
         """In the transaction that did the work; it is undone if a twin was quicker."""
         if self.key is None:

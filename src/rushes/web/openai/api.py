@@ -1,7 +1,7 @@
 """OpenAI-compatible transcription, so that existing libraries work unchanged.
 
-A request uploads a file and waits for its words; underneath, it is a media with a durable job. Who
-leaves before the end does not stop it.
+A request uploads a file and waits for its words; underneath, it is a media with a durable job. It
+is forgotten with the answer, unless the request says `store`; then who leaves does not stop it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from rushes.web.http.open_streams import RoomForJobs
 from rushes.web.openai import answers as openai_answers
 from rushes.web.openai import form as openai_form
 from rushes.web.openai.answers import Heard
-from rushes.web.openai.following import Failed, TranscriptionFollower
+from rushes.web.openai.following import (
+    FORGET_SECONDS,
+    FORGOTTEN,
+    Failed,
+    TranscriptionFollower,
+)
+from rushes.web.openai.forgetting import Awaited
 from rushes.web.openai.form import Asked
 from rushes.web.services import Here, Services
 
@@ -84,8 +90,9 @@ class ModelList(BaseModel):
 async def transcriptions(
     request: Request, who: auth.User, services: Here, once: idempotency.Once
 ) -> Response:
-    """The answer comes when the transcript is there, or piece by piece with `stream`. The file
-    becomes a media of yours; `Rushes-Media-Id` and `Rushes-Transcription-Id` say which."""
+    """The answer comes when the transcript is there, or piece by piece with `stream`. Nothing of it
+    is left after that; with `store` the file becomes a media of yours, and `Rushes-Media-Id` and
+    `Rushes-Transcription-Id` say which."""
     return await _answer(request, who, services, once, "transcribe")
 
 
@@ -140,13 +147,15 @@ class _IncomingForm:
         )
 
     def upload_options(self) -> UploadOptions:
-        self.asked = openai_form.read(self.form, self._task, capabilities(self._site))
-        return self.asked.upload_options(self.form.file_name or "")
+        store = self._site.settings.openai_store
+        self.asked = openai_form.read(self.form, self._task, capabilities(self._site), store=store)
+        after_ms = int(FORGET_SECONDS * 1000)
+        return self.asked.upload_options(self.form.file_name or "", after_ms)
 
     def started(self, tx: Tx, media_id: str) -> Started:
         [job] = read_store.live_jobs_of(tx, [media_id])
         assert job.kind == pipeline.TRANSCRIBE
-        before = _same_before(tx, job) if self._is_repeated else None
+        before = _same_before(tx, job, self.asked) if self._is_repeated else None
         if before is not None:
             raise _StartedBefore(before)
         return Started(media_id=media_id, job_id=job.id)
@@ -160,10 +169,13 @@ class _StartedBefore(Exception):
         self.started = started
 
 
-def _same_before(tx: Tx, job: Job) -> Started | None:
-    """The newest that has listened to the same file with the same options."""
+def _same_before(tx: Tx, job: Job, asked: Asked) -> Started | None:
+    """The newest that has listened to the same file with the same options. What is to be stored is
+    not found in what will be forgotten."""
     item = library.found(tx, job.media_id or "", job.user_id)
     for twin in reversed(media_store.twins(tx, item).seen):
+        if asked.store and library.found(tx, twin, job.user_id).forget_at is not None:
+            continue
         wanted = read_store.JobFilter(kind=pipeline.TRANSCRIBE, media_id=twin)
         for each in read_store.list_jobs(tx, wanted, limit=1):
             is_of_use = each.state in LIVE or each.state is State.COMPLETED
@@ -186,55 +198,75 @@ async def _answer(
             Started,
             read_options=incoming.upload_options,
             work=incoming.started,
+            metadata=lambda form: {},
         )
     except _StartedBefore as error:
         made = error.started
-    asked, following = incoming.asked, TranscriptionFollower(services, made.job_id)
+    asked = incoming.asked
+    following = TranscriptionFollower(services, made.job_id, made.media_id, is_stored=asked.store)
+    awaited = Awaited(services, who, once, made.media_id, is_stored=asked.store)
     headers = {TRANSCRIPTION_ID: made.job_id, MEDIA_ID: made.media_id}
     if asked.stream:
         headers |= sse.HEADERS
-        body = _events(following, asked)
+        body = _events(following, asked, awaited)
         return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=headers)
     try:
-        await _wait(request, following)
-        text = await asyncio.to_thread(_rendered, following, asked)
+        with awaited:
+            text = await _words(request, following, asked, awaited)
     except Failed as error:
         # Their libraries would send the file again; with a key, it is only waited for again.
-        headers["x-should-retry"] = "true" if error.goes_on and once.key else "false"
+        is_of_use = error.goes_on or error.code == FORGOTTEN
+        headers["x-should-retry"] = "true" if is_of_use and once.key else "false"
         return problems.answer(request, error.status, error.code, error.message, headers=headers)
     return Response(text, media_type=openai_answers.MEDIA_TYPES[asked.format], headers=headers)
 
 
-async def _wait(request: Request, following: TranscriptionFollower) -> None:
-    async with aclosing(following.texts()) as texts:
-        async for _ in texts:
-            if await request.is_disconnected():
-                raise ClientDisconnect
+async def _words(
+    request: Request, following: TranscriptionFollower, asked: Asked, awaited: Awaited
+) -> str:
+    try:
+        async with aclosing(following.texts()) as texts:
+            async for _ in texts:
+                if await request.is_disconnected():
+                    raise ClientDisconnect
+        text = await asyncio.to_thread(_rendered, following, asked)
+    except Failed as error:
+        if not error.goes_on:
+            await awaited.forget()
+        raise
+    await awaited.forget()
+    return text
 
 
 def _rendered(following: TranscriptionFollower, asked: Asked) -> str:
     return openai_answers.render(following.heard(asked.task), asked.format, words=asked.words)
 
 
-async def _events(following: TranscriptionFollower, asked: Asked) -> AsyncIterator[bytes]:
+async def _events(
+    following: TranscriptionFollower, asked: Asked, awaited: Awaited
+) -> AsyncIterator[bytes]:
     """Text as it comes, then all of it. What goes wrong is told as the last event."""
     said = ""
-    try:
-        async with aclosing(following.texts()) as pages:
-            async for texts in pages:
-                if not texts:
-                    yield openai_answers.KEEPALIVE
-                for text in texts:
-                    event = openai_answers.delta(said, text)
-                    said += event["delta"]
-                    yield openai_answers.frame(event)
-        heard = await asyncio.to_thread(following.heard, asked.task)
-        for event in _ending(heard, asked, said):
-            yield openai_answers.frame(event)
-        yield openai_answers.LAST
-    except Failed as error:
-        _, body = problems.openai(error.status, error.code, error.message)
-        yield openai_answers.frame(body)
+    with awaited:
+        try:
+            async with aclosing(following.texts()) as pages:
+                async for texts in pages:
+                    if not texts:
+                        yield openai_answers.KEEPALIVE
+                    for text in texts:
+                        event = openai_answers.delta(said, text)
+                        said += event["delta"]
+                        yield openai_answers.frame(event)
+            heard = await asyncio.to_thread(following.heard, asked.task)
+            await awaited.forget()
+            for event in _ending(heard, asked, said):
+                yield openai_answers.frame(event)
+            yield openai_answers.LAST
+        except Failed as error:
+            if not error.goes_on:
+                await awaited.forget()
+            _, body = problems.openai(error.status, error.code, error.message)
+            yield openai_answers.frame(body)
 
 
 def _ending(heard: Heard, asked: Asked, said: str) -> list[dict[str, Any]]:

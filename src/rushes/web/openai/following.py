@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from rushes.jobs import passage_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import TERMINAL, Job, State
 from rushes.live import EventFilter, Message, Subscription
+from rushes.media import store as media
 from rushes.transcripts import archive, passages
 from rushes.transcripts.transcript import clean
 from rushes.web.openai.answers import Heard
@@ -25,7 +27,11 @@ log = logging.getLogger("rushes.web")
 # How often the database is asked whatever events tell, and the line is kept alive.
 LOOK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
+# So long after somebody has last waited for it, what is not to be stored is forgotten by the
+# chores: who was cut off, by a restart or their own time-out, can ask again until then.
+FORGET_SECONDS = 120.0
 PASSAGE = "transcription.passage"
+FORGOTTEN = "forgotten"
 ENDS = frozenset(f"transcription.{each}" for each in TERMINAL)
 # By what a job has failed of. Whatever is not here is our fault.
 STATUSES = {
@@ -50,9 +56,14 @@ class TranscriptionFollower:
     """Events tell of it at once. The database is asked all the same now and then, so whatever
     becomes of events, nothing is missed."""
 
-    def __init__(self, services: Services, job_id: str) -> None:
+    def __init__(
+        self, services: Services, job_id: str, media_id: str, *, is_stored: bool = True
+    ) -> None:
         self._site = services
         self._job_id = job_id
+        self._media_id = media_id
+        self._is_stored = is_stored
+        self._kept_at = time.monotonic()
         self._job: Job | None = None
         # The number of the passage that was told last.
         self._told = -1
@@ -70,6 +81,7 @@ class TranscriptionFollower:
                 texts = self._passages(news or [])
                 if _is_unsure(news):
                     texts += await asyncio.to_thread(self._look)
+                await self._keep_on()
                 yield texts
                 if self._has_completed():
                     return
@@ -91,6 +103,8 @@ class TranscriptionFollower:
                 kept = archive.get_of_job(tx, self._job_id)
         except errors.Unavailable as error:
             raise Failed(503, error.code, error.message, goes_on=True) from error
+        if kept is None and not self._is_stored:
+            raise Failed(409, FORGOTTEN, "this was answered before, and forgotten: send it again")
         if kept is None:
             raise Failed(404, "not_found", "the transcript is not there any more")
         transcript = kept.transcript
@@ -103,6 +117,20 @@ class TranscriptionFollower:
             names=kept.names,
         )
 
+    async def _keep_on(self) -> None:
+        """Nobody else knows that it is still waited for."""
+        now = time.monotonic()
+        if self._is_stored or now - self._kept_at < FORGET_SECONDS / 4:
+            return
+        self._kept_at = now
+        after_ms = int(FORGET_SECONDS * 1000)
+        try:
+            await asyncio.to_thread(
+                self._site.db.run, lambda tx: media.keep_on(tx, self._media_id, after_ms)
+            )
+        except errors.Unavailable as error:
+            log.warning("a request waits for words: %s", error.message)
+
     def _subscribe(self) -> Subscription:
         types = ENDS | {PASSAGE}
         return self._site.relay.subscribe(None, EventFilter(None, job_id=self._job_id, types=types))
@@ -112,7 +140,7 @@ class TranscriptionFollower:
         if any(each.type == "reset" for each in news):
             return []
         told = (_body(each) for each in news if each.type == PASSAGE)
-        return self._told_anew((each["passage"], each) for each in told)
+        return self._told_anew((each["passage"], each) for each in told if "passage" in each)
 
     def _look(self) -> list[str]:
         try:
@@ -148,11 +176,13 @@ class TranscriptionFollower:
 
     def _check_patience(self, left_seconds: float) -> None:
         where = f"it goes on: see /api/v1/transcriptions/{self._job_id}"
+        if not self._is_stored:
+            where = "send it again, with store=true if it may go on by itself"
         if self._site.stopping.is_set():
             raise Failed(503, "unavailable", f"the server is stopping; {where}", goes_on=True)
         if left_seconds <= 0:
             said = f"the transcription {self._job_id} takes longer than a request may; {where}"
-            raise Failed(504, "not_finished", said, goes_on=True)
+            raise Failed(504, "not_finished", said, goes_on=self._is_stored)
 
 
 async def _news(subscription: Subscription, seconds: float) -> list[Message] | None:

@@ -19,7 +19,7 @@ from rushes.uploads.upload import UploadOptions
 from rushes.web.http.forms import Form
 from rushes.web.openai.answers import Format
 
-FIELDS = frozenset({"model", "language", "prompt", "response_format", "stream"})
+FIELDS = frozenset({"model", "language", "prompt", "response_format", "stream", "store"})
 LISTS = frozenset({"timestamp_granularities", "languages", "keywords"})
 GRANULARITIES = ("word", "segment")
 FORMATS: Sequence[Format] = get_args(Format)
@@ -31,11 +31,13 @@ KEYWORDS_LIMIT, KEYWORD_LIMIT = 100, 100
 # Models of that service, in whose place ours is used.
 THEIRS = re.compile(r"whisper-1|gpt-[a-z0-9.-]*transcribe[a-z0-9.-]*")
 WHISPER_1 = "whisper-1"
+# What is forgotten after its answer has no name either: titles are told in events and webhooks.
+UNNAMED = "Transcription request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """`model` None: the engine's own choice."""
+    """`model` None: the engine's own choice. `store`: it stays in the library."""
 
     task: Task
     model: str | None = None
@@ -45,10 +47,12 @@ class Asked:
     format: Format = "json"
     words: bool = False
     stream: bool = False
+    store: bool = False
 
-    def upload_options(self, file_name: str) -> UploadOptions:
+    def upload_options(self, file_name: str, forget_after_ms: int) -> UploadOptions:
         """Only to be listened to: nobody has asked for something to watch."""
-        plain = upload.options_of({"filename": file_name.encode()})
+        named = {"filename": file_name.encode()} if self.store else {"title": UNNAMED.encode()}
+        plain = upload.options_of({**named})
         speech: dict[str, Any] = {
             "model": self.model,
             "task": self.task if self.task == "translate" else None,
@@ -61,12 +65,15 @@ class Asked:
             language=self.language,
             diarize=True if self.format == "diarized_json" else None,
             speech=speech,
+            is_interactive=True,
         )
-        return replace(plain, processing=processing)
+        after_ms = None if self.store else forget_after_ms
+        return replace(plain, processing=processing, forget_after_ms=after_ms)
 
 
-def read(form: Form, task: Task, can: Capabilities) -> Asked:
-    """BadField names what cannot be used; NoSuchModel. The form need not be whole yet."""
+def read(form: Form, task: Task, can: Capabilities, *, store: bool = False) -> Asked:
+    """BadField names what cannot be used; NoSuchModel. The form need not be whole yet. `store`:
+    what holds if it says nothing about that."""
     fields = {name: value.strip() for name, value in form.fields.items()}
     model = find_model(can, fields.get("model", ""))
     _check_task(model, task)
@@ -80,7 +87,8 @@ def read(form: Form, task: Task, can: Capabilities) -> Asked:
         vocabulary=_keywords(form.lists.get("keywords", [])),
         format=_format(fields, task),
         words="word" in granularities,
-        stream=_stream(fields),
+        stream=_flag(fields, "stream", False),
+        store=_flag(fields, "store", store),
     )
 
 
@@ -134,10 +142,12 @@ def _format(fields: dict[str, str], task: Task) -> Format:
     return cast(Format, given)
 
 
-def _stream(fields: dict[str, str]) -> bool:
-    given = fields.get("stream", "").lower() or "false"
+def _flag(fields: dict[str, str], name: str, default: bool) -> bool:
+    given = fields.get(name, "").lower()
+    if not given:
+        return default
     if given not in upload.YES_OR_NO:
-        raise errors.BadField("stream", "must be true or false")
+        raise errors.BadField(name, "must be true or false")
     return upload.YES_OR_NO[given]
 
 
@@ -166,6 +176,10 @@ def document(task: Literal["transcribe", "translate"]) -> dict[str, Any]:
         "response_format": {"type": "string", "enum": formats, "default": "json"},
         "timestamp_granularities[]": {"type": "array", "items": granularity},
         "stream": {"type": "boolean", "default": False},
+        "store": {
+            "type": "boolean",
+            "description": "Whether it stays in the library; without, as RUSHES_OPENAI_STORE says.",
+        },
     }
     schema = {"type": "object", "required": ["file"], "properties": properties}
     return {
