@@ -38,9 +38,7 @@ def first_jobs(tx: Tx, media_id: str, new: NewMedia) -> list[NewJob]:
             speech.pop(name, None)
     options = replace(options, speech={**speech, **options.speech})
     settings = profile_tools.encode(named.profile)
-    return pipeline.first_jobs(
-        media_id, new.user_id, options, named.name, settings, new.size_bytes
-    )
+    return pipeline.first_jobs(media_id, new.user_id, options, named.name, settings, new.size_bytes)
 
 
 # New versions; each returns the id of the job that makes it

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0018"
-down_revision = "0015"
+revision = "0017"
+down_revision = "0016"
 
 INCIDENT_COUNTS = """
 CREATE TABLE incident_counts (
