@@ -10,6 +10,7 @@ STORE = "jobs/store.py"
 LIFE = "jobs/lifecycle.py"
 QUEUE = "jobs/queue.py"
 PARTS = "jobs/relation_store.py"
+READ = "jobs/read_store.py"
 SCHEMA = "db/migrations/versions/0001_queue.py"
 LOOP = "worker/loop.py"
 EVENTS = "events.py"
@@ -398,13 +399,13 @@ MUTANTS: list[Mutant] = [
     ("no_courtesy", QUEUE, "return self.terms.prefer_wait_ms if better else 0", "return 0"),
     (
         "courtesy_to_busy_workers",
-        STORE,
+        READ,
         "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)\n",
         "\n",
     ),
     (
         "courtesy_to_the_gone",
-        STORE,
+        READ,
         "AND last_seen_at > {now} - :seen_within_ms",
         "AND :seen_within_ms > 0",
     ),
