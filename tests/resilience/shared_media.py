@@ -18,7 +18,7 @@ from rushes.app import Rushes
 from rushes.db.database import Tx
 from rushes.jobs import invariants
 from rushes.jobs.job import Job, NewJob
-from rushes.media import library, purge
+from rushes.media import library, purge, purge_store
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
 from rushes.worker.loop import Handler, Worker
@@ -117,7 +117,7 @@ class SharedMedia:
     def check_leftovers(self) -> None:
         """Purging finds all that attempts and crashes left, and takes nothing that is needed."""
         rushes, storage = self.rushes, self.rushes.storage
-        rushes.db.run(media_store.abandon_versions)
+        rushes.db.run(purge_store.abandon_versions)
         with rushes.db.read() as tx:
             versions = tx.all("SELECT id, state FROM versions WHERE purged_at IS NULL")
             needed = {row["source_key"] for row in tx.all("SELECT source_key FROM media")}

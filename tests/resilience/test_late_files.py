@@ -16,7 +16,7 @@ from running import Running
 from rushes import errors, serving
 from rushes.dispatch import Dispatch
 from rushes.media import library as medias
-from rushes.media import purge
+from rushes.media import purge, purge_store
 from rushes.media import store as media_store
 from rushes.protocol import Claim, Completion
 from web import library
@@ -139,7 +139,7 @@ def test_what_a_retry_takes_over_meanwhile_is_not_given_up(
     rushes.dispatch.fail(failing, "permanent", "corrupt", "")
     rushes.db.run(lambda tx: rushes.queue.retry(tx, failing.job_id))
     retry = library.claim(running, "transcode")
-    giving_up = threading.Thread(target=lambda: rushes.db.run(media_store.abandon_versions))
+    giving_up = threading.Thread(target=lambda: rushes.db.run(purge_store.abandon_versions))
     with rushes.db.begin() as tx:
         version = media_store.version_to_build(tx, retry.job_id)
         assert version is not None

@@ -10,7 +10,7 @@ from rushes import errors, events, ids
 from rushes.db.database import Tx
 from rushes.jobs import invariants
 from rushes.jobs.job import NewJob, State
-from rushes.media import library, purge
+from rushes.media import library, purge, purge_store
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
 from rushes.protocol import Artifact, Claim, Completion, Hello, Part, Progress
@@ -144,7 +144,7 @@ def test_an_attempt_without_files_publishes_none_of_those_before(harness: Harnes
     assert harness.current_files() is None
     rushes = harness.running.rushes
     # The server may have done so by itself.
-    rushes.db.run(media_store.abandon_versions)
+    rushes.db.run(purge_store.abandon_versions)
     with rushes.db.read() as tx:
         assert [row["state"] for row in tx.all("SELECT state FROM versions")] == ["abandoned"]
 
@@ -217,7 +217,7 @@ def test_a_published_version_is_never_touched(harness: Harness) -> None:
     put(harness, second, one=b"another")
     assert harness.current_files() == {"one.txt": b"one"}
     harness.worker.fail(second, "permanent", "corrupt", "")
-    rushes.db.run(media_store.abandon_versions)
+    rushes.db.run(purge_store.abandon_versions)
     assert harness.current_files() == {"one.txt": b"one"}
     retried = rushes.db.run(lambda tx: rushes.queue.retry(tx, first.job_id)).id
     third = claim(harness)
@@ -234,7 +234,7 @@ def test_a_retried_job_takes_over_what_the_failed_one_has_left(harness: Harness)
     first = harness.claimed()
     put(harness, first, one=b"one")
     harness.worker.fail(first, "permanent", "corrupt", "")
-    rushes.db.run(media_store.abandon_versions)
+    rushes.db.run(purge_store.abandon_versions)
     again = rushes.db.run(lambda tx: rushes.queue.retry(tx, first.job_id)).id
     rushes.cancel(again)
     last = rushes.db.run(lambda tx: rushes.queue.retry(tx, again)).id

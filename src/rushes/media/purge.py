@@ -16,7 +16,6 @@ from rushes.db.database import Database, Tx
 from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
 from rushes.media import pipeline, purge_store, trash
-from rushes.media import store as media_store
 from rushes.storage.storage import Storage, StoredObject
 from rushes.transcripts import archive
 
@@ -38,7 +37,7 @@ def plan(
 ) -> int:
     """Enqueue what is due: versions after `grace_ms`, what is in the trash after `trash_ms`.
     Returns how many. Asking again changes nothing."""
-    media_store.abandon_versions(tx)
+    purge_store.abandon_versions(tx)
     versions = purge_store.due_versions(
         tx, grace_ms=grace_ms, abandoned=cleanup_partial, limit=PAGE
     )

@@ -375,26 +375,6 @@ def _retire_files(tx: Tx, version_id: str, prefix: str) -> None:
     )
 
 
-_IS_LEFT = """state = 'building' AND NOT EXISTS (
-    SELECT 1 FROM jobs WHERE jobs.id = versions.job_id
-    AND jobs.state IN ('blocked','queued','processing'))"""
-
-
-def abandon_versions(tx: Tx) -> int:
-    """What a job was building that has ended without publishing it stays unseen."""
-    # Locked first, then looked at again: PostgreSQL would decide about a version that a retry has
-    # taken over meanwhile by the job it had before. One that is locked is being taken over.
-    left = tx.all(f"SELECT id FROM versions WHERE {_IS_LEFT} ORDER BY id {{skip_locked}}")
-    if not left:
-        return 0
-    rows = tx.all(
-        "UPDATE versions SET state = 'abandoned', retired_at = {now}"
-        f" WHERE id IN ({{given:id text}}) AND {_IS_LEFT} RETURNING id",
-        given=left,
-    )
-    return len(rows)
-
-
 # Artifacts
 
 
