@@ -49,12 +49,24 @@ class Recording:
         self.path = path
         self.feed = feed
         self._file = path.open("rb")
+        # In samples.
+        self._muted: list[tuple[int, int]] = []
         self.seconds = path.stat().st_size // 2 * 2 / BYTES_PER_SECOND
 
     def read(self, start: float, end: float) -> bytes:
         first, last = round(start * RATE), round(end * RATE)
         self._file.seek(2 * first)
-        return self._file.read(2 * max(0, last - first))
+        samples = self._file.read(2 * max(0, last - first))
+        for muted_from, until in self._muted:
+            low, high = max(first, muted_from), min(first + len(samples) // 2, until)
+            if high > low:
+                head, tail = samples[: 2 * (low - first)], samples[2 * (high - first) :]
+                samples = head + bytes(2 * (high - low)) + tail
+        return samples
+
+    def mute(self, interval: Interval) -> None:
+        """From now on it is silent there."""
+        self._muted.append((round(interval[0] * RATE), round(interval[1] * RATE)))
 
     def sound(self, window: Window) -> bytes:
         return b"".join(self.read(*clip) for clip in window.clips)

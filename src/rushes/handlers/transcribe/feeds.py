@@ -166,11 +166,16 @@ def _language(track: AudioStream) -> str | None:
 def own(
     recording: Recording, others: Sequence[Recording], speech: Sequence[Interval]
 ) -> list[Interval]:
-    """Without what is only an echo of another track, such as a loudspeaker in a microphone."""
+    """Without what is only an echo of another track, such as a loudspeaker in a microphone. That is
+    muted, since short pauses between what is said are listened to as well."""
     tracks = [each for each in others if each.feed.track != recording.feed.track]
-    return [
-        each for each in speech if not any(_is_echo(recording, other, each) for other in tracks)
-    ]
+    found = []
+    for each in speech:
+        if any(_is_echo(recording, other, each) for other in tracks):
+            recording.mute(each)
+        else:
+            found.append(each)
+    return found
 
 
 def _is_echo(recording: Recording, other: Recording, interval: Interval) -> bool:
