@@ -527,7 +527,7 @@ def test_hostile_names_stay_names(server: Running, sender: Sender) -> None:
         assert not set(item["file_name"]) & set("/\\\r\n\0\u202e")
     assert all(key.startswith("sources/upl_") for key in keys(server))
     assert {path.name for path in server.settings.data_dir.iterdir()} <= {
-        *("rushes.db", "rushes.db-lock", "rushes.db-wal", "rushes.db-shm"),
+        *("rushes.db", "rushes.db-lock", "rushes.db-bell", "rushes.db-wal", "rushes.db-shm"),
         *("storage", "server.json", "serve.lock", "scratch"),
     }
 

@@ -2,7 +2,7 @@
 
 A window goes there as a WAV file. What a server does not tell (times of words, how sure it is) is
 not made up. It cannot tell speakers apart across windows; the local engine does that. Another
-Rushes keeps what it is sent, so its windows are deleted there again.
+Rushes that stores what it is sent has the windows deleted again.
 """
 
 from __future__ import annotations
