@@ -53,19 +53,21 @@ def is_well(running: Running) -> bool:
 
 
 def bodies(running: Running) -> list[Route]:
-    """The routes that read JSON."""
+    """The routes that read JSON, and nothing else."""
     with running.client() as admin:
         # Made when it is first asked for, which takes a busy machine longer than most answers.
         document = admin.get("/openapi.json").json()
     return [
         each
         for each in routes(running)
-        if "application/json"
-        in document["paths"]
-        .get(each.path.replace(":path}", "}"), {})
-        .get(each.method.lower(), {})
-        .get("requestBody", {})
-        .get("content", {})
+        if list(
+            document["paths"]
+            .get(each.path.replace(":path}", "}"), {})
+            .get(each.method.lower(), {})
+            .get("requestBody", {})
+            .get("content", {})
+        )
+        == ["application/json"]
     ]
 
 
