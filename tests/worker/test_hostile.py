@@ -16,6 +16,7 @@ import pytest
 import scanner
 import services
 import world
+from resilience.breakpoints import until
 from running import Running
 from rushes import handlers, ids, kinds
 from rushes.jobs.queue import Claimant
@@ -86,6 +87,8 @@ def test_a_part_that_removes_what_somebody_else_has_is_refused(
 def dismiss(server: Running) -> None:
     """The server's own workers take nothing more."""
     with server.client() as admin:
+        # One that has yet to say hello would be missed.
+        until(lambda: len(admin.get("/workers").json()["items"]) >= len(server.server._crew))
         for each in admin.get("/workers").json()["items"]:
             admin.post(f"/workers/{each['id']}/disable")
 

@@ -8,8 +8,8 @@ const well: Answers = {
   details: {
     status: "ok",
     database: { ok: true, kind: "sqlite" },
-    storage: { ok: true, free_bytes: 100 * GB },
-    processing: { jobs: { blocked: 0, queued: 0, processing: 0 }, workers: { idle: 1, busy: 0, offline: 0 } },
+    storage: { ok: true, free_bytes: 100 * GB, total_bytes: 500 * GB },
+    processing: { jobs: { blocked: 0, queued: 0, processing: 0 }, workers: { idle: 1, busy: 0, offline: 0 }, incidents: {} },
   },
   minFreeBytes: GB,
 };
@@ -24,7 +24,7 @@ describe("health", () => {
   });
 
   it("warns before uploads are refused, and when they are", () => {
-    const free = (free_bytes: number | null) => withDetails({ storage: { ok: true, free_bytes } });
+    const free = (free_bytes: number | null) => withDetails({ storage: { ok: true, free_bytes, total_bytes: null } });
     expect(toneOf(free(null), "storage")).toBe("good");
     expect(toneOf(free(2 * GB), "storage")).toBe("wait");
     expect(toneOf(free(GB), "storage")).toBe("bad");
@@ -43,8 +43,8 @@ describe("health", () => {
       details: {
         status: "degraded",
         database: { ok: false, kind: "postgresql" },
-        storage: { ok: false, free_bytes: null },
-        processing: { jobs: {}, workers: { offline: 3 } },
+        storage: { ok: false, free_bytes: null, total_bytes: null },
+        processing: { jobs: {}, workers: { offline: 3 }, incidents: {} },
       },
       minFreeBytes: GB,
     };

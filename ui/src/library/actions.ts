@@ -16,7 +16,7 @@ async function transcribe(id: string): Promise<void> {
 }
 
 async function encode(id: string): Promise<void> {
-  await ok(api.POST("/api/v1/media/{media_id}/retranscode", { params: path(id), body: { drop_transcript: false } }));
+  await ok(api.POST("/api/v1/media/{media_id}/retranscode", { params: path(id), body: { keep_others: true, drop_transcript: false } }));
   mediaList.refresh(id);
 }
 
