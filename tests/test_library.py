@@ -150,6 +150,15 @@ def test_cancel_stops_a_running_handler(rushes: Rushes) -> None:
     assert rushes.job(job.id).state is State.CANCELED
 
 
+def test_a_handler_that_is_registered_later_is_used(rushes: Rushes) -> None:
+    rushes.handler("first")(lambda job: None)
+    assert not rushes.run_once()
+    rushes.handler("second")(lambda job: None)
+    job = rushes.enqueue("second")
+    assert rushes.run_once()
+    assert rushes.job(job.id).state is State.COMPLETED
+
+
 def test_why_speaks_plainly(rushes: Rushes) -> None:
     def reasons(id: str) -> list[str]:
         return [reason["code"] for reason in rushes.why(id)["reasons"]]

@@ -106,6 +106,8 @@ class Rushes:
             if kind in self._handlers:
                 raise errors.BadField("kind", f"{kind!r} has a handler already")
             self._handlers[kind] = Handler(run, stall_seconds)
+            # They have told their kinds, and would not be given this one.
+            self._one_shots.clear()
             return run
 
         return register
