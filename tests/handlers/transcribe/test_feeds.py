@@ -120,13 +120,13 @@ def test_without_speakers_both_channels_are_written_down(tmp_path: Path) -> None
 
 
 def test_a_crash_between_channels_costs_one_window(tmp_path: Path) -> None:
-    left = [word and 10 * block + word for block in range(12) for word in LEFT]
-    right = [word and 10 * block + word + 200 for block in range(12) for word in RIGHT]
+    left = [word and 10 * block + word for block in range(7) for word in LEFT]
+    right = [word and 10 * block + word + 200 for block in range(7) for word in RIGHT]
     source = channels(tmp_path / "call.wav", left, right)
     whole = Scripted()
     expected = Run(tmp_path / "whole", source, diarize=True).attempt(whole)
-    assert len(whole.asked) >= 4
-    for crash in (1, len(whole.asked) // 2, len(whole.asked) - 1):
+    assert len(whole.asked) == 4
+    for crash in (1, 3):
 
         def script(
             number: int, request: TranscribeRequest, answer: TranscribeResult, crash: int = crash
