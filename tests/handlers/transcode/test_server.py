@@ -104,7 +104,7 @@ def test_a_new_version_replaces_the_old_one_only_when_it_is_whole(
         admin.post(f"/jobs/{job['id']}/cancel")
         wait_until(lambda: admin.get(f"/jobs/{job['id']}").json()["status"] == "canceled")
         assert current(server, media_id) == old
-        again = {"profile": "test", "qualities": ["360p"]}
+        again = {"profile": "test", "qualities": ["180p"]}
         refused = admin.post(f"/media/{media_id}/retranscode", json={"qualities": ["7p"]})
         assert refused.status_code == 422
         admin.post(f"/media/{media_id}/retranscode", json=again)
