@@ -1,15 +1,16 @@
 """Finding the second at which something was said, and the media whose title says it.
 
-The index knows words and their stems, and returns candidates from the newest on; which of them are
-meant, and in which order they are shown, is decided here, the same for every database.
+The index knows words and their stems, of a moment and of what is said next, and returns candidates
+from the newest on; which of them are meant, and in which order they are shown, is decided here, the
+same for every database.
 """
 
 from __future__ import annotations
 
 import hashlib
 import html
-from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -18,11 +19,12 @@ import msgspec
 
 from rushes import errors
 from rushes.db.database import Tx
+from rushes.transcripts import matching, tokens
 from rushes.transcripts import search_store as store
-from rushes.transcripts import tokens
-from rushes.transcripts.search_store import IndexedMoment
-from rushes.transcripts.tokens import Query, TextToken
-from rushes.transcripts.transcript import Transcript
+from rushes.transcripts.matching import Fit
+from rushes.transcripts.search_store import IndexedMoment, Row
+from rushes.transcripts.tokens import Query
+from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
 # So many are ranked together; older ones come on later pages.
 CANDIDATES = 100
@@ -88,10 +90,10 @@ def search(
         ranked = _ranked(query, store.read(tx, ids, user_id)) if ids else []
         shown = ranked[skip : skip + limit]
         if skip + limit < len(ranked):
-            return HitPage([_hit(query, row) for row in shown], f"{ids[0]}.{skip + limit}")
+            return HitPage([_hit(query, *each) for each in shown], f"{ids[0]}.{skip + limit}")
         older = f"{ids[-1] - 1}.0" if len(ids) == CANDIDATES else None
         if shown or older is None:
-            return HitPage([_hit(query, row) for row in shown], older)
+            return HitPage([_hit(query, *each) for each in shown], older)
         upto, skip = ids[-1] - 1, 0
     return HitPage([], older)
 
@@ -118,18 +120,34 @@ def _settled(query: Query) -> Query:
 
 def _wanted(query: Query, languages: Sequence[str]) -> Iterator[Sequence[Sequence[str]]]:
     """What the index is asked for: never less than is meant, sometimes a little more."""
+    is_several = matching.is_several(query)
+    is_alone = not query.terms and not query.prefix and len(query.phrases) == 1
+
+    def anywhere(each: Iterable[str]) -> list[list[str]]:
+        own = list(each)
+        return [[each] for each in (*own, *(map(_next_lexeme, own) if is_several else ()))]
+
     for term in query.terms:
-        yield [[each] for each in _forms(term, languages)]
+        yield anywhere(_forms(term, languages))
     for phrase in query.phrases:
-        yield [[_lexeme(word) for word in phrase]]
+        yield _cuts([_lexeme(word) for word in phrase], is_alone=is_alone)
     if query.prefix is not None and len(query.prefix) >= PREFIX_LETTERS:
         forms = _forms(query.prefix, languages)
         if len(query.prefix) == PREFIX_LETTERS:
             forms[_prefix_lexeme(query.prefix)] = None
-            yield [[each] for each in forms]
+            yield anywhere(forms)
         else:
             starts = dict.fromkeys((_lexeme(query.prefix), _coded(query.prefix)))
-            yield [*([each] for each in forms), *([f"{each}*"] for each in starts)]
+            yield anywhere([*forms, *(f"{each}*" for each in starts)])
+
+
+def _cuts(phrase: Sequence[str], *, is_alone: bool) -> list[list[str]]:
+    """A phrase may be said in a segment, from it into the next ones, or only there."""
+    later = [*map(_next_lexeme, phrase)]
+    return [
+        [*phrase[:cut], *later[cut : cut + matching.NEXT_WORDS]]
+        for cut in range(len(phrase), 0 if is_alone else -1, -1)
+    ]
 
 
 def _forms(term: str, languages: Sequence[str]) -> dict[str, None]:
@@ -138,65 +156,22 @@ def _forms(term: str, languages: Sequence[str]) -> dict[str, None]:
     return dict.fromkeys(_lexeme(each) for each in (term, *stems))
 
 
-def _ranked(query: Query, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ranked(query: Query, rows: Sequence[Row]) -> list[tuple[Row, Fit]]:
     """Those that are meant: said in just these words before other forms of them, in a title
     before in speech, close together before far apart, new before old."""
     scored = []
     for row in rows:
-        fit = _fit(query, row["text"], row["language"])
+        fit = matching.fit(query, row["text"], row["following"] or "", row["language"])
         if fit is not None:
-            loose, apart = fit
             is_speech = row["segment_id"] is not None
-            scored.append(((loose, is_speech, apart, -row["id"]), row))
-    return [row for _, row in sorted(scored, key=lambda each: each[0])]
+            scored.append(((fit.loose, is_speech, fit.apart, -row["id"]), (row, fit)))
+    return [each for _, each in sorted(scored, key=lambda each: each[0])]
 
 
-def _fit(query: Query, text: str, language: str | None) -> tuple[int, int] | None:
-    """How many words are only there in another form, and how far apart all of it is; None when
-    something is missing."""
-    found = tokens.tokens(text)
-    places, loose = [], 0
-    for word in (*query.terms, *([query.prefix] if query.prefix else [])):
-        exact = [at for at, each in enumerate(found) if each.word == word]
-        there = exact or _other_forms(word, word == query.prefix, found, language)
-        places.append(there)
-        loose += not exact
-    places += [_said(phrase, found) for phrase in query.phrases]
-    if not all(places):
-        return None
-    first, *others = places
-    apart = min(max((_distance(each, at) for each in others), default=0) for at in first)
-    return loose, apart
-
-
-def _other_forms(
-    word: str, is_prefix: bool, found: Sequence[TextToken], language: str | None
-) -> list[int]:
-    stem = tokens.stem(word, language)
-    return [
-        at
-        for at, each in enumerate(found)
-        if (is_prefix and each.word.startswith(word)) or tokens.stem(each.word, language) == stem
-    ]
-
-
-def _said(phrase: Sequence[str], found: Sequence[TextToken]) -> list[int]:
-    words = [each.word for each in found]
-    return [
-        at
-        for at in range(len(words) - len(phrase) + 1)
-        if words[at : at + len(phrase)] == list(phrase)
-    ]
-
-
-def _distance(places: Sequence[int], to: int) -> int:
-    """To the nearest one; they are in order."""
-    after = bisect_left(places, to)
-    return min(abs(at - to) for at in places[max(after - 1, 0) : after + 1])
-
-
-def _hit(query: Query, row: dict[str, Any]) -> Hit:
-    snippet, marks = tokens.snippet(query, row["text"], row["language"])
+def _hit(query: Query, row: Row, fit: Fit) -> Hit:
+    snippet, marks = matching.snippet(
+        query, row["text"], row["following"] or "", row["language"], crosses=fit.crosses
+    )
     names = msgspec.json.decode(row["speaker_names"]) if row["speaker_names"] else {}
     return Hit(
         media_id=row["media_id"],
@@ -234,24 +209,22 @@ def keep_speech(
     only: Collection[str] | None = None,
     known: Mapping[str, Lexemes] = NOTHING_KNOWN,
 ) -> None:
-    """All segments of the current transcript, and nothing else; or (`only`) those of these ids.
-    Those that were changed stay where they are among the others. `known` is what `lexemes` has
-    said of them."""
-    chosen = frozenset(only or ())
-    wanted = {
-        each.id: {
-            "transcript_id": transcript_id,
-            "segment_id": each.id,
-            "start_seconds": each.start,
-            "end_seconds": each.end,
-            "speaker": each.speaker,
-            "language": each.language or transcript.language,
-            "text": _storable(each.text),
-        }
-        for each in transcript.segments
-        if only is None or each.id in chosen
-    }
+    """All segments of the current transcript, and nothing else; or (`only`) those of these ids,
+    and those before them, which are found by what follows. Those that were changed stay where
+    they are among the others. `known` is what `lexemes` has said of them."""
     before = {row["segment_id"]: row for row in store.speech(tx, media_id, only)}
+    numbers = range(len(transcript.segments))
+    if only is not None:
+        gone = [row["start_seconds"] for row in before.values()]
+        numbers = _touched(transcript.segments, frozenset(only), gone)
+        others = [
+            transcript.segments[n].id for n in numbers if transcript.segments[n].id not in only
+        ]
+        before |= {row["segment_id"]: row for row in store.speech(tx, media_id, others)}
+    wanted = {
+        each.id: {**_said(each, transcript), "transcript_id": transcript_id, "following": next}
+        for each, next in _with_following(transcript, numbers)
+    }
     kept = {
         id for id, row in before.items() if id in wanted and _sounds(row) == _sounds(wanted[id])
     }
@@ -260,24 +233,52 @@ def keep_speech(
     changed = [id for id in wanted if id not in kept]
     old = {id: row["id"] for id, row in before.items() if row["transcript_id"] == transcript_id}
     fresh = [id for id in changed if id not in old]
-    numbers = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
+    ids = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
     store.remove(tx, [row["id"] for id, row in before.items() if id not in kept])
     for first in range(0, len(changed), PUT_PAGE):
         page = changed[first : first + PUT_PAGE]
         store.put(
-            tx,
-            [
-                _moment(numbers[id], media_id, user_id, wanted[id], known=known.get(id))
-                for id in page
-            ],
+            tx, [_moment(ids[id], media_id, user_id, wanted[id], known.get(id)) for id in page]
         )
+
+
+def _said(segment: TranscriptSegment, transcript: Transcript) -> Row:
+    return {
+        "segment_id": segment.id,
+        "start_seconds": segment.start,
+        "end_seconds": segment.end,
+        "speaker": segment.speaker,
+        "language": segment.language or transcript.language,
+        "text": _storable(segment.text),
+    }
+
+
+def _touched(
+    segments: Sequence[TranscriptSegment], ids: frozenset[str], gone: Sequence[float]
+) -> list[int]:
+    """These, where they are or were, and as many before as may know of them."""
+    starts = [each.start for each in segments]
+    own = [n for n, each in enumerate(segments) if each.id in ids]
+    places = [*own, *(bisect_right(starts, start) for start in gone)]
+    before = {n for place in places for n in range(place - matching.NEXT_SEGMENTS, place)}
+    return sorted({*own, *(n for n in before if n >= 0)})
+
+
+def _with_following(
+    transcript: Transcript, numbers: Sequence[int]
+) -> Iterator[tuple[TranscriptSegment, str]]:
+    following = matching.following(transcript.segments, numbers)
+    for number, next in zip(numbers, following, strict=True):
+        segment = transcript.segments[number]
+        # Of a page-long one the end is not searched.
+        yield segment, _storable(next) if len(segment.text) <= LONGEST_TEXT else ""
 
 
 def lexemes(transcript: Transcript) -> dict[str, Lexemes]:
     """By segment: what takes longest of `keep_speech`, and needs no database."""
     return {
-        each.id: _lexemes(_storable(each.text), each.language or transcript.language)
-        for each in transcript.segments
+        each.id: _lexemes(_storable(each.text), next, each.language or transcript.language)
+        for each, next in _with_following(transcript, range(len(transcript.segments)))
     }
 
 
@@ -306,6 +307,30 @@ def catch_up(tx: Tx) -> int:
     return len(rows)
 
 
+def catch_up_speech(tx: Tx) -> bool:
+    """Moments from before they were found by what is said next, some at a time; returns whether
+    there are more."""
+    media = store.without_following(tx)
+    if media is not None:
+        title = store.title(tx, media["id"])
+        rows = store.speech(tx, media["id"])
+        segments = [_segment(row) for row in rows]
+        numbers = [n for n, row in enumerate(rows) if row["following"] is None][:CATCH_UP_PAGE]
+        spoken = Transcript(text="", language=None, segments=segments, words=[])
+        following = [next for _, next in _with_following(spoken, numbers)]
+        old = [{**rows[n], "following": next} for n, next in zip(numbers, following, strict=True)]
+        old += [title] if title is not None and title["following"] is None else []
+        store.remove(tx, [row["id"] for row in old])
+        store.put(tx, [_moment(row["id"], media["id"], media["user_id"], row) for row in old])
+    return store.is_without_following(tx)
+
+
+def _segment(row: Row) -> TranscriptSegment:
+    return TranscriptSegment(
+        id=row["segment_id"], start=row["start_seconds"], end=row["end_seconds"], text=row["text"]
+    )
+
+
 def _facts(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "id"}
 
@@ -316,14 +341,14 @@ def _moving(row: dict[str, Any]) -> dict[str, Any]:
 
 def _sounds(row: dict[str, Any]) -> tuple[Any, ...]:
     """What the index knows of it."""
-    return row["transcript_id"], row["language"], row["text"]
+    return row["transcript_id"], row["language"], row["text"], row["following"]
 
 
 def _moment(
-    id: int, media_id: str, user_id: str, facts: dict[str, Any], known: Lexemes | None = None
+    id: int, media_id: str, user_id: str, facts: Row, known: Lexemes | None = None
 ) -> IndexedMoment:
-    language = facts.get("language")
-    words, others = known or _lexemes(facts["text"], language)
+    language, following = facts.get("language"), facts.get("following") or ""
+    words, others = known or _lexemes(facts["text"], following, language)
     return IndexedMoment(
         id=id,
         media_id=media_id,
@@ -335,14 +360,19 @@ def _moment(
         speaker=facts.get("speaker"),
         language=language,
         text=facts["text"],
+        following=following,
         words=words,
         others=[*others, _owner_lexeme(user_id)],
     )
 
 
-def _lexemes(text: str, language: str | None) -> Lexemes:
+def _lexemes(text: str, following: str, language: str | None) -> Lexemes:
     words = [each.word for each in tokens.tokens(text)]
-    return [_lexeme(word) for word in words], _others(words, language)
+    later = [each.word for each in tokens.tokens(following)]
+    return (
+        [*map(_lexeme, words), *(_next_lexeme(_lexeme(word)) for word in later)],
+        [*_others(words, language), *map(_next_lexeme, _others(later, language))],
+    )
 
 
 def _others(words: Sequence[str], language: str | None) -> list[str]:
@@ -365,6 +395,11 @@ def _coded(word: str) -> str:
 
 def _prefix_lexeme(start: str) -> str:
     return f"_{_lexeme(start)}"
+
+
+def _next_lexeme(lexeme: str) -> str:
+    """Of what is said next: a single word is not looked for there."""
+    return f"n_{lexeme}"
 
 
 def _owner_lexeme(user_id: str) -> str:
