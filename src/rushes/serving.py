@@ -448,6 +448,7 @@ class Server:
             self._titles_indexed = not self.rushes.db.run(search.catch_up)
         elif not self._speech_indexed:
             self._speech_indexed = not self.rushes.db.run(search.catch_up_speech)
+        self.rushes.db.run(search.check_words)
 
 
 def services(rushes: Rushes) -> Services:

@@ -263,6 +263,7 @@ def test_moments_from_before_are_indexed_again_a_page_at_a_time(
     assert found(world, "hire engineers") == [(first, 0.0)]
     assert found(world, '"in york"') == [(first, 20.0)]
     assert len(found(world, "old tape")) == 1
+    assert corrected(world, "enginears") == ("engineers", [10.0])
     assert not world.run(search.catch_up_speech)
 
 
@@ -278,6 +279,95 @@ def _forget_what_follows(tx: Tx) -> None:
         ],
     )
     tx.all("UPDATE moments SET following = NULL")
+    tx.all("DELETE FROM spellings")
+
+
+# Misspelt
+
+
+def corrected(world: World, q: str, user_id: str | None = None) -> tuple[str | None, list[float]]:
+    with world.db.read() as tx:
+        page = search.search(tx, q, user_id=user_id)
+    return page.corrected, [hit.start for hit in page.hits]
+
+
+@pytest.fixture
+def one_talk(world: World) -> World:
+    spoken(world, "Hire engineers in Switzerland", "for the Straßenbahn", "to the theatre.")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("q", "other", "seconds"),
+    [
+        ("theater", "theatre", [20]),
+        ("theater ", "theatre ", [20]),
+        ("Swtizreland hire", "switzerland hire", [0]),
+        ("hire, Swizerlnad!", "hire, switzerland!", [0]),
+        ("strasenbahn theater", "strassenbahn theatre", [10]),
+        ("switzerland strasenbahn", "switzerland strassenbahn", [0]),
+        # What is found is not corrected, nor what is in quotes, short, or too far off.
+        ("theatres ", None, [20]),
+        ("theat", None, [20]),
+        ('"theater"', None, []),
+        ("hier", None, []),
+        ("swtizrelnda", None, []),
+        ("theater bicycle", None, []),
+        ("theatre switzerland bicycle", None, []),
+    ],
+)
+def test_misspelt_words_are_found_when_nothing_else_is(
+    one_talk: World, q: str, other: str | None, seconds: list[float]
+) -> None:
+    assert corrected(one_talk, q) == (other, seconds)
+
+
+def test_of_several_words_that_are_near_one_that_is_found_with_the_others_is_taken(
+    world: World,
+) -> None:
+    spoken(world, "A brigade on parade.", "", "", "", "", "", "", "The bridge is old.")
+    assert corrected(world, "brigde parade") == ("brigade parade", [0.0])
+    assert corrected(world, "old brigde") == ("old bridge", [70.0])
+
+
+def test_nobody_is_shown_a_word_of_somebody_elses(world: World) -> None:
+    spoken(world, "A theatre.", user_id="usr_ada", title="Confidential")
+    world.run(lambda tx: search.catch_up(tx))
+    for q in ("theater", "confidentail"):
+        assert corrected(world, q, "usr_bob") == (None, [])
+        assert corrected(world, q, "usr_ada")[0] is not None
+        assert corrected(world, q)[0] is not None
+
+
+def test_pages_of_what_was_found_instead_go_on(world: World) -> None:
+    spoken(world, *["theatre"] * 5)
+    seen: list[float] = []
+    cursor = None
+    with world.db.read() as tx:
+        for _ in range(3):
+            page = search.search(tx, "theater", user_id="", limit=2, cursor=cursor)
+            assert page.corrected == "theatre"
+            seen += [hit.start for hit in page.hits]
+            cursor = page.next_cursor
+    assert (seen, cursor) == ([40.0, 30.0, 20.0, 10.0, 0.0], None)
+
+
+def test_words_of_texts_that_are_gone_are_forgotten(world: World) -> None:
+    media_id = spoken(world, "theatre", "bridge", user_id="usr_ada")
+    other = spoken(world, "bridge", user_id="usr_ada")
+    edit(world, media_id, 0, seg_000001="station")
+    assert corrected(world, "theater") == (None, [])
+    assert world.run(search.check_words) == 1
+    words = "SELECT DISTINCT word FROM spellings ORDER BY word"
+    assert [row["word"] for row in world.rows(words)] == ["bridge", "station"]
+    world.run(lambda tx: library.delete(tx, world.queue, media_id))
+    while world.run(search.check_words):
+        pass
+    assert [row["word"] for row in world.rows(words)] == ["bridge"]
+    assert corrected(world, "brigde") == ("bridge", [0.0])
+    world.run(lambda tx: library.delete(tx, world.queue, other))
+    world.run(search.check_words)
+    assert world.rows("SELECT * FROM spellings") == world.rows("SELECT * FROM doubtful_words") == []
 
 
 # Whose

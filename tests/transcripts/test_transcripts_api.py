@@ -456,6 +456,17 @@ def test_search_answers_the_second_with_plain_text_and_safe_markup(talk: Talk) -
     assert (title["kind"], title["html"]) == ("title", "<mark>Talk</mark> &lt;1&gt;")
 
 
+def test_search_says_what_it_looked_for_instead(talk: Talk) -> None:
+    exact = talk.ada.get("/search", params={"q": "evening"}).json()
+    assert exact["corrected"] is None
+    page = talk.ada.get("/search", params={"q": "Good evneing"}).json()
+    assert page["corrected"] == "Good evening"
+    assert [each["segment_id"] for each in page["items"]] == ["seg_000002"]
+    with talk.running.user("bob") as bob:
+        other = bob.get("/search", params={"q": "evneing"}).json()
+    assert (other["items"], other["corrected"]) == ([], None)
+
+
 def test_search_goes_on_page_by_page(talk: Talk) -> None:
     talk.hear(*["The same again."] * 5)
     seen, cursor = [], None

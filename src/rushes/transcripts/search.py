@@ -12,6 +12,7 @@ import html
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -19,11 +20,11 @@ import msgspec
 
 from rushes import errors
 from rushes.db.database import Tx
-from rushes.transcripts import matching, tokens
+from rushes.transcripts import matching, spelling, spelling_store, tokens
 from rushes.transcripts import search_store as store
 from rushes.transcripts.matching import Fit
 from rushes.transcripts.search_store import IndexedMoment, Row
-from rushes.transcripts.tokens import Query
+from rushes.transcripts.tokens import Query, TextToken
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
 # So many are ranked together; older ones come on later pages.
@@ -40,6 +41,9 @@ PUT_PAGE = 500
 Lexemes = tuple[Sequence[str], Sequence[str]]
 NOTHING_KNOWN: Mapping[str, Lexemes] = MappingProxyType({})
 CATCH_UP_PAGE = 500
+# So many words may be wrong, so many others are tried for each, so many together.
+MOST_WRONG, MOST_SPELLINGS, MOST_CORRECTIONS = 3, 3, 5
+CHECK_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +73,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class HitPage:
+    """`corrected` is what was looked for instead, since nothing says what was typed."""
+
     hits: Sequence[Hit]
     next_cursor: str | None
+    corrected: str | None = None
 
 
 # Looking
@@ -79,23 +86,85 @@ class HitPage:
 def search(
     tx: Tx, q: str, *, user_id: str | None, limit: int = 20, cursor: str | None = None
 ) -> HitPage:
-    """What of this user's (None: of anybody's) says `q`; the best of the newest first."""
-    query = _settled(tokens.parse_query(q))
-    wanted = [*_wanted(query, store.languages(tx))]
-    if user_id is not None:
-        wanted.append([[_owner_lexeme(user_id)]])
-    upto, skip = _read_cursor(cursor)
-    for _ in range(MOST_WINDOWS):
-        ids = store.newest(tx, wanted, upto=upto, limit=CANDIDATES)
-        ranked = _ranked(query, store.read(tx, ids, user_id)) if ids else []
-        shown = ranked[skip : skip + limit]
-        if skip + limit < len(ranked):
-            return HitPage([_hit(query, *each) for each in shown], f"{ids[0]}.{skip + limit}")
-        older = f"{ids[-1] - 1}.0" if len(ids) == CANDIDATES else None
-        if shown or older is None:
-            return HitPage([_hit(query, *each) for each in shown], older)
-        upto, skip = ids[-1] - 1, 0
-    return HitPage([], older)
+    """What of this user's (None: of anybody's) says `q`; the best of the newest first. If nothing
+    does, what says it in words that are nearly the same."""
+    looking = _Looking(tx, user_id, store.languages(tx))
+    page = looking.page(q, limit, cursor)
+    if page.hits or page.next_cursor is not None:
+        return page
+    if cursor is not None and looking.is_found(q):
+        return page
+    corrected = next(filter(looking.is_found, looking.corrections(q)), None)
+    if corrected is None:
+        return page
+    return replace(looking.page(corrected, limit, cursor), corrected=corrected)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """By one user, who sees only what is theirs (None: everything)."""
+
+    tx: Tx
+    user_id: str | None
+    languages: Sequence[str]
+
+    def page(self, q: str, limit: int, cursor: str | None) -> HitPage:
+        query = _settled(tokens.parse_query(q))
+        wanted = self._wanted(query)
+        upto, skip = _read_cursor(cursor)
+        for _ in range(MOST_WINDOWS):
+            ids = store.newest(self.tx, wanted, upto=upto, limit=CANDIDATES)
+            ranked = _ranked(query, store.read(self.tx, ids, self.user_id)) if ids else []
+            shown = [_hit(query, *each) for each in ranked[skip : skip + limit]]
+            if skip + limit < len(ranked):
+                return HitPage(shown, f"{ids[0]}.{skip + limit}")
+            older = f"{ids[-1] - 1}.0" if len(ids) == CANDIDATES else None
+            if shown or older is None:
+                return HitPage(shown, older)
+            upto, skip = ids[-1] - 1, 0
+        return HitPage([], older)
+
+    def is_found(self, q: str) -> bool:
+        page = self.page(q, 1, None)
+        return bool(page.hits) or page.next_cursor is not None
+
+    def corrections(self, q: str) -> Iterator[str]:
+        """`q` with other words for those that nobody says; the most likely ones first."""
+        wrong = [each for each in _spelled(q) if self._is_unknown(*each)]
+        if not wrong or len(wrong) > MOST_WRONG:
+            return
+        others = [self._nearest(each.word)[:MOST_SPELLINGS] for each, _ in wrong]
+        for chosen in islice(product(*others), MOST_CORRECTIONS):
+            made, last = "", 0
+            for (token, _), word in zip(wrong, chosen, strict=True):
+                made += q[last : token.start] + word
+                last = token.end
+            yield made + q[last:]
+
+    def _wanted(self, query: Query) -> list[Sequence[Sequence[str]]]:
+        whose = [] if self.user_id is None else [[[_owner_lexeme(self.user_id)]]]
+        return [*_wanted(query, self.languages), *whose]
+
+    def _is_unknown(self, token: TextToken, is_typed: bool) -> bool:
+        query = Query(prefix=token.word) if is_typed else Query(terms=(token.word,))
+        return not store.newest(self.tx, self._wanted(query), upto=store.NEWEST, limit=1)
+
+    def _nearest(self, word: str) -> list[str]:
+        near = spelling_store.near(self.tx, self.user_id, spelling.keys(word))
+        return spelling.nearest(word, near)
+
+
+def _spelled(q: str) -> list[tuple[TextToken, bool]]:
+    """The words of it that may be misspelt, and whether one is still being typed. What is in quotes
+    is meant just so."""
+    return [
+        (TextToken(each.start + match.start(), each.end + match.start(), each.word), is_last)
+        for match in tokens.QUOTED.finditer(q)
+        if match[1] is None
+        for each in tokens.tokens(match[0])
+        for is_last in [each.end + match.start() == len(q)]
+        if spelling.is_word(each.word)
+    ]
 
 
 def _read_cursor(cursor: str | None) -> tuple[int, int]:
@@ -196,7 +265,8 @@ def keep_title(tx: Tx, media_id: str, user_id: str, title: str) -> None:
     if before is not None:
         store.remove(tx, [before["id"]])
     id = before["id"] if before is not None else store.new_ids(tx, 1)[0]
-    store.put(tx, [_moment(id, media_id, user_id, {"text": _storable(title)})])
+    words = _put(tx, [_moment(id, media_id, user_id, {"text": _storable(title)})])
+    _replaced(tx, media_id, user_id, words, [before] if before is not None else [])
 
 
 def keep_speech(
@@ -215,8 +285,8 @@ def keep_speech(
     before = {row["segment_id"]: row for row in store.speech(tx, media_id, only)}
     numbers = range(len(transcript.segments))
     if only is not None:
-        gone = [row["start_seconds"] for row in before.values()]
-        numbers = _touched(transcript.segments, frozenset(only), gone)
+        places = [row["start_seconds"] for row in before.values()]
+        numbers = _touched(transcript.segments, frozenset(only), places)
         others = [
             transcript.segments[n].id for n in numbers if transcript.segments[n].id not in only
         ]
@@ -235,11 +305,14 @@ def keep_speech(
     fresh = [id for id in changed if id not in old]
     ids = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
     store.remove(tx, [row["id"] for id, row in before.items() if id not in kept])
+    words: set[str] = set()
     for first in range(0, len(changed), PUT_PAGE):
         page = changed[first : first + PUT_PAGE]
-        store.put(
+        words |= _put(
             tx, [_moment(ids[id], media_id, user_id, wanted[id], known.get(id)) for id in page]
         )
+    gone = [row for id, row in before.items() if id not in kept]
+    _replaced(tx, media_id, user_id, words, gone)
 
 
 def _said(segment: TranscriptSegment, transcript: Transcript) -> Row:
@@ -283,21 +356,19 @@ def lexemes(transcript: Transcript) -> dict[str, Lexemes]:
 
 
 def forget_speech(tx: Tx, media_id: str) -> None:
-    store.remove(tx, [row["id"] for row in store.speech(tx, media_id)])
+    _remove(tx, store.speech(tx, media_id))
 
 
 def forget(tx: Tx, media_id: str) -> None:
-    forget_speech(tx, media_id)
     title = store.title(tx, media_id)
-    if title is not None:
-        store.remove(tx, [title["id"]])
+    _remove(tx, [*store.speech(tx, media_id), *([title] if title is not None else [])])
 
 
 def catch_up(tx: Tx) -> int:
     """Titles from before there was a search, some at a time; returns how many."""
     rows = store.without_title(tx, CATCH_UP_PAGE)
     ids = store.new_ids(tx, len(rows))
-    store.put(
+    _put_again(
         tx,
         [
             _moment(id, row["id"], row["user_id"], {"text": _storable(row["title"])})
@@ -321,8 +392,64 @@ def catch_up_speech(tx: Tx) -> bool:
         old = [{**rows[n], "following": next} for n, next in zip(numbers, following, strict=True)]
         old += [title] if title is not None and title["following"] is None else []
         store.remove(tx, [row["id"] for row in old])
-        store.put(tx, [_moment(row["id"], media["id"], media["user_id"], row) for row in old])
+        _put_again(tx, [_moment(row["id"], media["id"], row["user_id"], row) for row in old])
     return store.is_without_following(tx)
+
+
+def check_words(tx: Tx) -> int:
+    """Whether people still have words of texts that are gone, some at a time; returns how many
+    were looked for."""
+    doubtful = spelling_store.take_doubtful(tx, CHECK_PAGE)
+    for user_id, word in doubtful:
+        wanted = [[[_lexeme(word)]], [[_owner_lexeme(user_id)]]]
+        if not store.newest(tx, wanted, upto=store.NEWEST, limit=1):
+            spelling_store.remove(tx, user_id, [(key, word) for key in spelling.keys(word)])
+    return len(doubtful)
+
+
+def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[str]:
+    """Returns the words in them that somebody may misspell."""
+    store.put(tx, moments)
+    lexemes = {each for moment in moments for each in moment.words}
+    return set(filter(spelling.is_word, map(_word, lexemes)))
+
+
+def _put_again(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
+    for user_id in sorted({each.user_id for each in moments}):
+        words = _put(tx, [each for each in moments if each.user_id == user_id])
+        _learn(tx, user_id, words)
+
+
+def _replaced(tx: Tx, media_id: str, user_id: str, words: set[str], gone: Sequence[Row]) -> None:
+    """Nothing is learned of what is forgotten after its answer."""
+    if not store.is_forgotten_soon(tx, media_id):
+        _learn(tx, user_id, words)
+    _doubt(tx, user_id, gone, words)
+
+
+def _learn(tx: Tx, user_id: str, words: set[str]) -> None:
+    """Words that are said, so that they are found misspelt."""
+    new = spelling_store.new(tx, user_id, _with_keys(words))
+    spelling_store.add(tx, user_id, {(key, word) for word in new for key in spelling.keys(word)})
+
+
+def _doubt(tx: Tx, user_id: str, gone: Sequence[Row], words: set[str]) -> None:
+    """Of the words that were learned, those that only texts say which are gone."""
+    old = {each.word for row in gone for each in tokens.tokens(row["text"])}
+    doubtful = set(filter(spelling.is_word, old)) - words
+    new = spelling_store.new(tx, user_id, _with_keys(doubtful))
+    spelling_store.doubt(tx, user_id, doubtful.difference(new))
+
+
+def _with_keys(words: set[str]) -> dict[str, str]:
+    """All keys of a word are there, or none: one of them tells."""
+    return {word: min(spelling.keys(word)) for word in words}
+
+
+def _remove(tx: Tx, rows: Sequence[Row]) -> None:
+    store.remove(tx, [row["id"] for row in rows])
+    for user_id in sorted({row["user_id"] for row in rows}):
+        _doubt(tx, user_id, [row for row in rows if row["user_id"] == user_id], set())
 
 
 def _segment(row: Row) -> TranscriptSegment:
@@ -332,7 +459,7 @@ def _segment(row: Row) -> TranscriptSegment:
 
 
 def _facts(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "id"}
+    return {name: value for name, value in row.items() if name not in ("id", "user_id")}
 
 
 def _moving(row: dict[str, Any]) -> dict[str, Any]:
@@ -387,6 +514,16 @@ def _others(words: Sequence[str], language: str | None) -> list[str]:
 def _lexeme(word: str) -> str:
     cut = word[:LONGEST_WORD]
     return cut if cut.isascii() and cut.isalnum() else _coded(cut)
+
+
+def _word(lexeme: str) -> str:
+    """What it was made of; nothing, if it is not a word's own."""
+    if not lexeme.startswith("0x"):
+        return lexeme
+    try:
+        return bytes.fromhex(lexeme[2:]).decode()
+    except ValueError:
+        return ""
 
 
 def _coded(word: str) -> str:

@@ -115,7 +115,8 @@ def remove(tx: Tx, ids: Sequence[int]) -> None:
 
 def title(tx: Tx, media_id: str) -> Row | None:
     return tx.one(
-        "SELECT id, text, following FROM moments WHERE media_id = :media_id AND segment_id IS NULL",
+        "SELECT id, user_id, text, following FROM moments"
+        " WHERE media_id = :media_id AND segment_id IS NULL",
         media_id=media_id,
     )
 
@@ -125,8 +126,9 @@ def speech(tx: Tx, media_id: str, only: Collection[str] | None = None) -> list[R
     chosen = "" if only is None else " AND segment_id IN (SELECT segment_id FROM given)"
     return tx.all(
         "WITH given AS ({given:segment_id text})"
-        " SELECT id, transcript_id, segment_id, start_seconds, end_seconds, speaker, language,"
-        " text, following FROM moments WHERE media_id = :media_id AND segment_id IS NOT NULL"
+        " SELECT id, user_id, transcript_id, segment_id, start_seconds, end_seconds, speaker,"
+        " language, text, following FROM moments"
+        " WHERE media_id = :media_id AND segment_id IS NOT NULL"
         f"{chosen} ORDER BY start_seconds, id",
         media_id=media_id,
         given=[{"segment_id": each} for each in only or ()],
@@ -158,11 +160,17 @@ def without_title(tx: Tx, limit: int) -> list[Row]:
     )
 
 
+def is_forgotten_soon(tx: Tx, media_id: str) -> bool:
+    """Whether a media is there only until a request is answered."""
+    row = tx.one("SELECT 1 AS one FROM media WHERE id = :id AND forget_at IS NOT NULL", id=media_id)
+    return row is not None
+
+
 def without_following(tx: Tx) -> Row | None:
     """A media whose moments do not know yet what is said next; none that somebody is at."""
     return tx.one(
         """
-        SELECT id, user_id FROM media
+        SELECT id FROM media
         WHERE id IN (SELECT media_id FROM moments WHERE following IS NULL)
         ORDER BY id LIMIT 1 {skip_locked}"""
     )
