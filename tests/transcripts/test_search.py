@@ -282,6 +282,12 @@ def _forget_what_follows(tx: Tx) -> None:
     tx.all("DELETE FROM spellings")
 
 
+@pytest.mark.parametrize("q", ["1299 ", "1,299", "1.299 euros ", '"costs 1299 euros"', "129"])
+def test_a_number_is_found_with_or_without_its_points(world: World, q: str) -> None:
+    spoken(world, "It costs 1,299 euros.")
+    assert snippets(world, q) == ["It costs 1,299 euros."]
+
+
 # Misspelt
 
 
