@@ -146,6 +146,11 @@ def kinds(words: list[str]) -> dict[str, Callable[[random.Random], Query]]:
     def usual(chance: random.Random) -> str:
         return words[chance.randrange(200, 3000)]
 
+    def misspelt(chance: random.Random) -> str:
+        word = chance.choice([each for each in words[200:] if len(each) > 6])
+        at = chance.randrange(1, len(word) - 2)
+        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+
     return {
         "rare": lambda chance: (OWNER, f"{rare(chance)} "),
         "usual": lambda chance: (OWNER, f"{usual(chance)} "),
@@ -158,6 +163,8 @@ def kinds(words: list[str]) -> dict[str, Callable[[random.Random], Query]]:
         "four_letters": lambda chance: (OWNER, (usual(chance) + "xx")[:4]),
         "common_typed": lambda chance: (OWNER, common(chance)),
         "nothing": lambda chance: (OWNER, f"xyzzy{chance.randrange(10**6)} "),
+        "misspelt": lambda chance: (OWNER, f"{misspelt(chance)} "),
+        "admin_misspelt": lambda chance: (ADMIN, f"{common(chance)} {misspelt(chance)}"),
         "guest_common": lambda chance: (GUEST, f"{common(chance)} "),
         "guest_usual": lambda chance: (GUEST, f"{usual(chance)} "),
         "stranger": lambda chance: (STRANGER, f"{common(chance)} "),

@@ -47,7 +47,7 @@ TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_
   incident_counts, attempts, workers, worker_keys, invites, turns, pauses, events, users, sessions,
   tokens, signin_links, signin_failures, idempotency_keys, webhooks, deliveries, alerts, passages,
   transcripts, transcript_revisions,
-  moments, moment_index, known_addresses, security_log RESTART IDENTITY;
+  moments, moment_index, spellings, doubtful_words, known_addresses, security_log RESTART IDENTITY;
 UPDATE webhook_head SET pos = 0;
 UPDATE service_beat SET beat_at = 0, grace_until = 0, away_since = 0;
 UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0, counted_pos = 0;

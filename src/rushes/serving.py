@@ -118,7 +118,7 @@ class Server:
         self._left = False
         self._gave_back = threading.Event()
         self._boot_id = ids.new("boot")
-        self._titles_indexed = False
+        self._titles_indexed = self._speech_indexed = False
         self._folder: FolderWatcher | None = None
         self.http: uvicorn.Server | None = None
 
@@ -135,7 +135,7 @@ class Server:
             self._announce_workers,
             self._forget,
             self._cut_ended,
-            self._index_titles,
+            self._index_moments,
         ]
         self._start_workers()
         self._thread(self.rushes.chores.run, CHORES)
@@ -441,10 +441,14 @@ class Server:
         """Of people whom another server has sent away."""
         open_streams.cut_ended(self.services)
 
-    def _index_titles(self, tick: int) -> None:
-        """Of media from before there was a search; a page at a time, so that all else goes on."""
+    def _index_moments(self, tick: int) -> None:
+        """Of media from before search knew all that it knows now; a page at a time, so that all
+        else goes on."""
         if not self._titles_indexed:
             self._titles_indexed = not self.rushes.db.run(search.catch_up)
+        elif not self._speech_indexed:
+            self._speech_indexed = not self.rushes.db.run(search.catch_up_speech)
+        self.rushes.db.run(search.check_words)
 
 
 def services(rushes: Rushes) -> Services:

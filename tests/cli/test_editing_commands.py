@@ -121,6 +121,8 @@ def test_what_is_said_is_printed_and_found(at: Shell, server: Running, media_id:
     assert "cold day" in at.text("search", "cold", "da")
     [moment] = at.json("search", "morning")
     assert (moment["media_id"], moment["start"]) == (media_id, 0.0)
+    assert "Good morning." in at.text("search", "moring")
+    assert "found for: morning" in at.err
     at.text("search", "nothing of this")
     assert "nothing was found" in at.err
 

@@ -195,6 +195,11 @@ def test_words_and_titles_are_found_while_they_are_typed(server: Running, visit:
         expect(page.get_by_text("Nothing found for “zebra”")).to_be_visible()
 
         page.keyboard.press("Control+a")
+        page.keyboard.type("bronw")
+        expect(page.get_by_text("Showing results for “brown”")).to_be_visible()
+        expect(moment.locator("mark")).to_have_text("brown")
+        assert barriers(page) == []
+        page.keyboard.press("Control+a")
         page.keyboard.type("brown")
         expect(moment).to_be_visible()
         page.keyboard.press("ArrowDown")

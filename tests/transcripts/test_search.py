@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -61,7 +62,8 @@ def library_of_four(world: World) -> World:
         ("new yo", [0, 10]),
         ("new y", [0, 10]),
         ("yo", []),
-        ("bridge runner", []),
+        ("bridge runner", [0]),
+        ("bridge nobody", []),
         ("bridge' OR 1=1 --", []),
         ('"bridge', [10]),
         ("NEAR(bridge york) bridge*", []),
@@ -150,6 +152,228 @@ def test_a_long_segment_is_shown_where_it_says_it(world: World) -> None:
     [hit] = hits(world, "needle")
     assert len(hit.snippet) < 200
     assert [hit.snippet[start:end] for start, end in hit.marks] == ["needle"]
+
+
+# Over the borders of segments
+
+
+@pytest.fixture
+def captions_in_mid_sentence(world: World) -> World:
+    spoken(
+        world,
+        "This year we want to hire",
+        "engineers who know",
+        "New",
+        "York, and who love",
+        "to build bridges there.",
+        "Nothing else.",
+    )
+    return world
+
+
+@pytest.mark.parametrize(
+    ("q", "seconds"),
+    [
+        ("hire engineers ", [0]),
+        ("engineers hire", [0]),
+        ("hiring engineer ", [0]),
+        ("hire engi", [0]),
+        ("hire eng", [0]),
+        ('"hire engineers"', [0]),
+        ('"engineers hire"', []),
+        ('"know new york and who love to build"', [10]),
+        ('hire "new york"', [0]),
+        ('bridge "new york"', [20]),
+        ('"new york" "nothing else"', [20]),
+        ("engineers ", [10]),
+        ("york", [30]),
+        ("year nothing", []),
+    ],
+)
+def test_words_are_found_over_the_borders_of_segments(
+    captions_in_mid_sentence: World, q: str, seconds: list[float]
+) -> None:
+    assert [second for _, second in found(captions_in_mid_sentence, q)] == seconds
+
+
+def test_a_hit_over_a_border_shows_both_sides_at_the_second_of_its_first_word(
+    captions_in_mid_sentence: World,
+) -> None:
+    [hit] = hits(captions_in_mid_sentence, "hire engineers")
+    assert (hit.segment_id, hit.start) == ("seg_000001", 0.0)
+    assert hit.html == (
+        "This year we want to <mark>hire</mark> <mark>engineers</mark> who know New York, and who"
+        " love to build bridges there."
+    )
+    [hit] = hits(captions_in_mid_sentence, '"know new york"')
+    assert hit.html.endswith("there. Nothing else.")
+    [hit] = hits(spoken_at_length(captions_in_mid_sentence), "alpha n1")
+    assert hit.html == "<mark>alpha</mark> <mark>n1</mark> n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12…"
+
+
+def spoken_at_length(world: World) -> World:
+    spoken(world, "alpha", " ".join(f"n{n}" for n in range(1, 40)))
+    return world
+
+
+def test_what_the_next_segment_says_alone_is_found_once(world: World) -> None:
+    media_id = spoken(world, "We hire.", "We hire engineers.", "Engineers.")
+    assert found(world, "hire engineers") == [(media_id, 10.0)]
+
+
+def test_a_phrase_may_be_longer_than_what_is_known_of_the_next_words(world: World) -> None:
+    words = [f"w{n}" for n in range(30)]
+    media_id = spoken(world, "a b c w0", *(" ".join(words[n : n + 4]) for n in range(1, 30, 4)))
+    assert found(world, f'"{" ".join(words)}"') == [(media_id, 0.0)]
+    assert found(world, f'"{" ".join(words[:9])} w11"') == []
+
+
+def test_behind_a_silence_something_else_is_said(world: World) -> None:
+    t = said("We hire", "engineers")
+    later = replace(t.segments[1], start=30.0, end=40.0)
+    media_id = world.add_media()
+    add(world, media_id, replace(t, segments=[t.segments[0], later]))
+    assert found(world, "hire engineers") == []
+
+
+def test_borders_are_kept_true_by_edits(world: World) -> None:
+    media_id = spoken(world, "one", "two", "three", "four")
+    assert found(world, "one two") == [(media_id, 0.0)]
+    edit(world, media_id, 0, seg_000002="zwei")
+    assert found(world, "one two") == []
+    assert found(world, '"one zwei three"') == [(media_id, 0.0)]
+    edit(world, media_id, 1, seg_000002="")
+    assert found(world, "one zwei") == []
+    assert found(world, '"one three four"') == [(media_id, 0.0)]
+
+
+def test_moments_from_before_are_indexed_again_a_page_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "CATCH_UP_PAGE", 2)
+    first = spoken(world, "we hire", "engineers", "in", "York")
+    titled(world, "Old tape")
+    world.run(_forget_what_follows)
+    assert found(world, "hire engineers") == []
+    assert found(world, "hire ") == [(first, 0.0)]
+    pages = 0
+    while world.run(search.catch_up_speech):
+        pages += 1
+    assert pages == 2
+    assert found(world, "hire engineers") == [(first, 0.0)]
+    assert found(world, '"in york"') == [(first, 20.0)]
+    assert len(found(world, "old tape")) == 1
+    assert corrected(world, "enginears") == ("engineers", [10.0])
+    assert not world.run(search.catch_up_speech)
+
+
+def _forget_what_follows(tx: Tx) -> None:
+    """As an earlier version has left it."""
+    rows = tx.all("SELECT * FROM moments")
+    search_store.remove(tx, [row["id"] for row in rows])
+    search_store.put(
+        tx,
+        [
+            search._moment(row["id"], row["media_id"], row["user_id"], {**row, "following": ""})
+            for row in rows
+        ],
+    )
+    tx.all("UPDATE moments SET following = NULL")
+    tx.all("DELETE FROM spellings")
+
+
+@pytest.mark.parametrize("q", ["1299 ", "1,299", "1.299 euros ", '"costs 1299 euros"', "129"])
+def test_a_number_is_found_with_or_without_its_points(world: World, q: str) -> None:
+    spoken(world, "It costs 1,299 euros.")
+    assert snippets(world, q) == ["It costs 1,299 euros."]
+
+
+# Misspelt
+
+
+def corrected(world: World, q: str, user_id: str | None = None) -> tuple[str | None, list[float]]:
+    with world.db.read() as tx:
+        page = search.search(tx, q, user_id=user_id)
+    return page.corrected, [hit.start for hit in page.hits]
+
+
+@pytest.fixture
+def one_talk(world: World) -> World:
+    spoken(world, "Hire engineers in Switzerland", "for the Straßenbahn", "to the theatre.")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("q", "other", "seconds"),
+    [
+        ("theater", "theatre", [20]),
+        ("theater ", "theatre ", [20]),
+        ("Swtizreland hire", "switzerland hire", [0]),
+        ("hire, Swizerlnad!", "hire, switzerland!", [0]),
+        ("strasenbahn theater", "strassenbahn theatre", [10]),
+        ("switzerland strasenbahn", "switzerland strassenbahn", [0]),
+        # What is found is not corrected, nor what is in quotes, short, or too far off.
+        ("theatres ", None, [20]),
+        ("theat", None, [20]),
+        ('"theater"', None, []),
+        ("hier", None, []),
+        ("swtizrelnda", None, []),
+        ("theater bicycle", None, []),
+        ("theatre switzerland bicycle", None, []),
+    ],
+)
+def test_misspelt_words_are_found_when_nothing_else_is(
+    one_talk: World, q: str, other: str | None, seconds: list[float]
+) -> None:
+    assert corrected(one_talk, q) == (other, seconds)
+
+
+def test_of_several_words_that_are_near_one_that_is_found_with_the_others_is_taken(
+    world: World,
+) -> None:
+    spoken(world, "A brigade on parade.", "", "", "", "", "", "", "The bridge is old.")
+    assert corrected(world, "brigde parade") == ("brigade parade", [0.0])
+    assert corrected(world, "old brigde") == ("old bridge", [70.0])
+
+
+def test_nobody_is_shown_a_word_of_somebody_elses(world: World) -> None:
+    spoken(world, "A theatre.", user_id="usr_ada", title="Confidential")
+    world.run(lambda tx: search.catch_up(tx))
+    for q in ("theater", "confidentail"):
+        assert corrected(world, q, "usr_bob") == (None, [])
+        assert corrected(world, q, "usr_ada")[0] is not None
+        assert corrected(world, q)[0] is not None
+
+
+def test_pages_of_what_was_found_instead_go_on(world: World) -> None:
+    spoken(world, *["theatre"] * 5)
+    seen: list[float] = []
+    cursor = None
+    with world.db.read() as tx:
+        for _ in range(3):
+            page = search.search(tx, "theater", user_id="", limit=2, cursor=cursor)
+            assert page.corrected == "theatre"
+            seen += [hit.start for hit in page.hits]
+            cursor = page.next_cursor
+    assert (seen, cursor) == ([40.0, 30.0, 20.0, 10.0, 0.0], None)
+
+
+def test_words_of_texts_that_are_gone_are_forgotten(world: World) -> None:
+    media_id = spoken(world, "theatre", "bridge", user_id="usr_ada")
+    other = spoken(world, "bridge", user_id="usr_ada")
+    edit(world, media_id, 0, seg_000001="station")
+    assert corrected(world, "theater") == (None, [])
+    assert world.run(search.check_words) == 1
+    words = "SELECT DISTINCT word FROM spellings ORDER BY word"
+    assert [row["word"] for row in world.rows(words)] == ["bridge", "station"]
+    world.run(lambda tx: library.delete(tx, world.queue, media_id))
+    while world.run(search.check_words):
+        pass
+    assert [row["word"] for row in world.rows(words)] == ["bridge"]
+    assert corrected(world, "brigde") == ("bridge", [0.0])
+    world.run(lambda tx: library.delete(tx, world.queue, other))
+    world.run(search.check_words)
+    assert world.rows("SELECT * FROM spellings") == world.rows("SELECT * FROM doubtful_words") == []
 
 
 # Whose
@@ -244,6 +468,7 @@ def test_a_title_that_somebody_else_has_put_meanwhile_stays(world: World) -> Non
         speaker=None,
         language=None,
         text="Old name",
+        following="",
         words=["old", "name"],
         others=[],
     )
@@ -316,23 +541,35 @@ QUERY = st.one_of(
 LANGUAGE = st.sampled_from(["en", "fr", None])
 
 
-def is_meant(q: str, line: str, language: str | None) -> bool:
-    """Without any index: whether the line says all of it."""
+def is_meant(q: str, lines: Sequence[str], language: str | None) -> bool:
+    """Without any index: whether all of it is said, as close together as it is said here, from a
+    word of the first line on."""
     query = tokens.parse_query(q)
-    words = [each.word for each in tokens.tokens(line)]
-    forms = [tokens.stem(word, language) for word in words]
+    own, *later = [[each.word for each in tokens.tokens(line)] for line in lines]
+    words = [*own, *[word for line in later[:6] for word in line][:12]]
     wanted = [*query.terms, *([query.prefix] if query.prefix else [])]
     enough = 3 if len(wanted) == 1 and not query.phrases else 1
     is_start = query.prefix not in query.terms and len(query.prefix or "") >= enough
-    fits = all(
-        term in words
-        or tokens.stem(term, language) in forms
-        or (is_start and term == query.prefix and any(w.startswith(term) for w in words))
-        for term in wanted
-    )
-    return fits and all(
-        any(tuple(words[at:][: len(phrase)]) == tuple(phrase) for at in range(len(words)))
-        for phrase in query.phrases
+
+    def says(first: int, last: int) -> bool:
+        here = range(first, last + 1)
+        return all(
+            any(
+                tokens.stem(words[at], language) == tokens.stem(term, language)
+                or words[at] == term
+                or (is_start and term == query.prefix and words[at].startswith(term))
+                for at in here
+            )
+            for term in wanted
+        ) and all(
+            any(tuple(words[at:][: len(phrase)]) == tuple(phrase) for at in here)
+            for phrase in query.phrases
+        )
+
+    return any(
+        says(first, last) and not says(first + 1, last)
+        for first in range(len(own))
+        for last in range(first, len(words))
     )
 
 
@@ -365,8 +602,8 @@ def test_both_databases_find_what_is_meant_and_nothing_else(
             expected = {
                 (place, 10.0 * n)
                 for place, (language, lines) in enumerate(spoken_in)
-                for n, line in enumerate(lines)
-                if is_meant(q, line, language)
+                for n in range(len(lines))
+                if is_meant(q, lines[n:], language)
             }
             assert (len(answer), set(answer)) == (len(expected), expected)
 

@@ -36,6 +36,8 @@ from spoken import at_random
         ("iPhone日本", ["iphone", "日", "本"]),
         ("C++ x_y a.b 3.5", ["c", "x", "y", "a", "b", "3", "5"]),
         ("ＦＵＬＬ ①", ["full", "1"]),
+        ("1,299 1.299.000 1'299 12,5 1,2345", ["1299", "1299000", "1299", "12", "5", "1", "2345"]),
+        ("In 2019,500 1,299th a1,299.", ["in", "2019", "500", "1", "299th", "a1", "299"]),
     ],
 )  # fmt: skip
 def test_words_are_folded(text: str, words: list[str]) -> None:

@@ -383,6 +383,57 @@ def test_captions_replace_corrections_only_if_told_and_a_repetition_works_once(
     assert answers[0] == answers[1]
 
 
+# Of which the words tell nothing.
+VTT = "WEBVTT{header}\n\n00:00.000 --> 00:02.000\n{text}\n"
+RUNNING = "We were running to the house, and it was late."
+
+
+@pytest.mark.parametrize(
+    ("query", "header", "text", "language"),
+    [
+        ("", "", RUNNING, "en"),
+        ("", "\nLanguage: en-US", "Running", "en-us"),
+        ("", "\nLanguage: klingon", RUNNING, "en"),
+        ("&language=en", "\nLanguage: de", "Running", "en"),
+        ("&language=English", "", "Running", "en"),
+        ("&language=", "", "Running", None),
+    ],
+)
+def test_imported_captions_are_found_in_any_form_of_their_words(
+    talk: Talk, query: str, header: str, text: str, language: str | None
+) -> None:
+    sent: dict[str, Any] = {
+        "content": VTT.format(header=header, text=text),
+        "headers": {"Content-Type": "text/vtt"},
+    }
+    answer = talk.ada.post(f"{talk.path}/import?replace=true{query}", **sent)
+    assert (answer.status_code, answer.json()["language"]) == (201, language)
+    assert talk.ada.get(talk.path).json()["language"] == language
+    hits = talk.ada.get("/search", params={"q": "run "}).json()["items"]
+    assert [each["media_id"] for each in hits] == [talk.media_id] * (language is not None)
+
+
+def test_a_transcript_in_json_says_its_language(talk: Talk) -> None:
+    for name, language in (("english", "en"), ("de", "de"), (None, "en"), ("?", "en")):
+        content = json.dumps({**OLD, "text": RUNNING, "language": name})
+        headers = {"Content-Type": "application/json"}
+        answer = talk.ada.post(f"{talk.path}/import?replace=true", content=content, headers=headers)
+        assert answer.json()["language"] == language
+
+
+@pytest.mark.parametrize("language", ["xx", "klingon", "de'--", "x" * 36])
+def test_a_language_that_nobody_speaks_is_refused(talk: Talk, language: str) -> None:
+    answer = talk.ada.post(
+        f"{talk.path}/import",
+        params={"language": language},
+        content=SRT,
+        headers={"Content-Type": "application/x-subrip"},
+    )
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "language"
+    assert talk.ada.get(f"{talk.path}/info").json()["origin"] == "machine"
+
+
 # Searching
 
 
@@ -403,6 +454,17 @@ def test_search_answers_the_second_with_plain_text_and_safe_markup(talk: Talk) -
     }
     [title] = talk.ada.get("/search", params={"q": "talk"}).json()["items"]
     assert (title["kind"], title["html"]) == ("title", "<mark>Talk</mark> &lt;1&gt;")
+
+
+def test_search_says_what_it_looked_for_instead(talk: Talk) -> None:
+    exact = talk.ada.get("/search", params={"q": "evening"}).json()
+    assert exact["corrected"] is None
+    page = talk.ada.get("/search", params={"q": "Good evneing"}).json()
+    assert page["corrected"] == "Good evening"
+    assert [each["segment_id"] for each in page["items"]] == ["seg_000002"]
+    with talk.running.user("bob") as bob:
+        other = bob.get("/search", params={"q": "evneing"}).json()
+    assert (other["items"], other["corrected"]) == ([], None)
 
 
 def test_search_goes_on_page_by_page(talk: Talk) -> None:

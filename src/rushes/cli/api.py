@@ -69,7 +69,13 @@ class Api:
 
     def items(self, path: str, limit: int, **params: Any) -> list[Document]:
         """Up to `limit` of a list, over as many pages as it takes."""
+        found: list[Document] = self.whole(path, limit, **params)["items"]
+        return found
+
+    def whole(self, path: str, limit: int, **params: Any) -> Document:
+        """The same, with what else the last page says."""
         found: list[Document] = []
+        page: Document = {}
         cursor = None
         while len(found) < limit:
             size = min(PAGE, limit - len(found))
@@ -78,7 +84,7 @@ class Api:
             cursor = page["next_cursor"]
             if cursor is None:
                 break
-        return found
+        return {**page, "items": found}
 
     def send(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """One request; whatever is not an answer in the 200s is raised as one of our errors."""

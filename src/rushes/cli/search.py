@@ -18,7 +18,10 @@ Limit = Annotated[int, cyclopts.Parameter(help="So many at most.")]
 def run(*words: Words, limit: Limit = 20, json: output.Json = False) -> None:
     """Newest first: which media, at which time, and what is said there."""
     with client.connect() as api:
-        found = api.items("/search", limit, q=" ".join(words))
+        page = api.whole("/search", limit, q=" ".join(words))
+    found = page["items"]
+    if corrected := page.get("corrected"):
+        output.note(f"nothing says that; found for: {corrected}")
     if json:
         output.print_json(found)
         return

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import msgspec
 
 from rushes import errors
-from rushes.transcripts import transcript
+from rushes.transcripts import language, transcript
 from rushes.transcripts.layout import NOBODY, Cue, cues
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
@@ -162,9 +162,15 @@ class _Block:
 _NOTHING = _Block(start=0.0, end=0.0, lines=[])
 
 
-def brought(text: str, type: str) -> Transcript:
+def brought(text: str, type: str, spoken: str | None = None) -> Transcript:
     """A file of people's: captions, or, if that is its type, a plain text or a transcript in JSON
-    as Rushes and others write it. BadField when there is nothing in it."""
+    as Rushes and others write it. BadField when there is nothing in it. `spoken` is the language,
+    if they say; else the file may, or what is said in it."""
+    t = _read(text, type)
+    return replace(t, language=spoken or language.named(t.language) or language.detect(t.text))
+
+
+def _read(text: str, type: str) -> Transcript:
     if type == JSON:
         return _older(text)
     if type == PLAIN and not _is_timed(text):

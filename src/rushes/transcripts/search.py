@@ -1,16 +1,18 @@
 """Finding the second at which something was said, and the media whose title says it.
 
-The index knows words and their stems, and returns candidates from the newest on; which of them are
-meant, and in which order they are shown, is decided here, the same for every database.
+The index knows words and their stems, of a moment and of what is said next, and returns candidates
+from the newest on; which of them are meant, and in which order they are shown, is decided here, the
+same for every database.
 """
 
 from __future__ import annotations
 
 import hashlib
 import html
-from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -18,11 +20,12 @@ import msgspec
 
 from rushes import errors
 from rushes.db.database import Tx
+from rushes.transcripts import matching, spelling, spelling_store, tokens
 from rushes.transcripts import search_store as store
-from rushes.transcripts import tokens
-from rushes.transcripts.search_store import IndexedMoment
+from rushes.transcripts.matching import Fit
+from rushes.transcripts.search_store import IndexedMoment, Row
 from rushes.transcripts.tokens import Query, TextToken
-from rushes.transcripts.transcript import Transcript
+from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
 # So many are ranked together; older ones come on later pages.
 CANDIDATES = 100
@@ -38,6 +41,9 @@ PUT_PAGE = 500
 Lexemes = tuple[Sequence[str], Sequence[str]]
 NOTHING_KNOWN: Mapping[str, Lexemes] = MappingProxyType({})
 CATCH_UP_PAGE = 500
+# So many words may be wrong, so many others are tried for each, so many together.
+MOST_WRONG, MOST_SPELLINGS, MOST_CORRECTIONS = 3, 3, 5
+CHECK_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +73,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class HitPage:
+    """`corrected` is what was looked for instead, since nothing says what was typed."""
+
     hits: Sequence[Hit]
     next_cursor: str | None
+    corrected: str | None = None
 
 
 # Looking
@@ -77,23 +86,85 @@ class HitPage:
 def search(
     tx: Tx, q: str, *, user_id: str | None, limit: int = 20, cursor: str | None = None
 ) -> HitPage:
-    """What of this user's (None: of anybody's) says `q`; the best of the newest first."""
-    query = _settled(tokens.parse_query(q))
-    wanted = [*_wanted(query, store.languages(tx))]
-    if user_id is not None:
-        wanted.append([[_owner_lexeme(user_id)]])
-    upto, skip = _read_cursor(cursor)
-    for _ in range(MOST_WINDOWS):
-        ids = store.newest(tx, wanted, upto=upto, limit=CANDIDATES)
-        ranked = _ranked(query, store.read(tx, ids, user_id)) if ids else []
-        shown = ranked[skip : skip + limit]
-        if skip + limit < len(ranked):
-            return HitPage([_hit(query, row) for row in shown], f"{ids[0]}.{skip + limit}")
-        older = f"{ids[-1] - 1}.0" if len(ids) == CANDIDATES else None
-        if shown or older is None:
-            return HitPage([_hit(query, row) for row in shown], older)
-        upto, skip = ids[-1] - 1, 0
-    return HitPage([], older)
+    """What of this user's (None: of anybody's) says `q`; the best of the newest first. If nothing
+    does, what says it in words that are nearly the same."""
+    looking = _Looking(tx, user_id, store.languages(tx))
+    page = looking.page(q, limit, cursor)
+    if page.hits or page.next_cursor is not None:
+        return page
+    if cursor is not None and looking.is_found(q):
+        return page
+    corrected = next(filter(looking.is_found, looking.corrections(q)), None)
+    if corrected is None:
+        return page
+    return replace(looking.page(corrected, limit, cursor), corrected=corrected)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """By one user, who sees only what is theirs (None: everything)."""
+
+    tx: Tx
+    user_id: str | None
+    languages: Sequence[str]
+
+    def page(self, q: str, limit: int, cursor: str | None) -> HitPage:
+        query = _settled(tokens.parse_query(q))
+        wanted = self._wanted(query)
+        upto, skip = _read_cursor(cursor)
+        for _ in range(MOST_WINDOWS):
+            ids = store.newest(self.tx, wanted, upto=upto, limit=CANDIDATES)
+            ranked = _ranked(query, store.read(self.tx, ids, self.user_id)) if ids else []
+            shown = [_hit(query, *each) for each in ranked[skip : skip + limit]]
+            if skip + limit < len(ranked):
+                return HitPage(shown, f"{ids[0]}.{skip + limit}")
+            older = f"{ids[-1] - 1}.0" if len(ids) == CANDIDATES else None
+            if shown or older is None:
+                return HitPage(shown, older)
+            upto, skip = ids[-1] - 1, 0
+        return HitPage([], older)
+
+    def is_found(self, q: str) -> bool:
+        page = self.page(q, 1, None)
+        return bool(page.hits) or page.next_cursor is not None
+
+    def corrections(self, q: str) -> Iterator[str]:
+        """`q` with other words for those that nobody says; the most likely ones first."""
+        wrong = [each for each in _spelled(q) if self._is_unknown(*each)]
+        if not wrong or len(wrong) > MOST_WRONG:
+            return
+        others = [self._nearest(each.word)[:MOST_SPELLINGS] for each, _ in wrong]
+        for chosen in islice(product(*others), MOST_CORRECTIONS):
+            made, last = "", 0
+            for (token, _), word in zip(wrong, chosen, strict=True):
+                made += q[last : token.start] + word
+                last = token.end
+            yield made + q[last:]
+
+    def _wanted(self, query: Query) -> list[Sequence[Sequence[str]]]:
+        whose = [] if self.user_id is None else [[[_owner_lexeme(self.user_id)]]]
+        return [*_wanted(query, self.languages), *whose]
+
+    def _is_unknown(self, token: TextToken, is_typed: bool) -> bool:
+        query = Query(prefix=token.word) if is_typed else Query(terms=(token.word,))
+        return not store.newest(self.tx, self._wanted(query), upto=store.NEWEST, limit=1)
+
+    def _nearest(self, word: str) -> list[str]:
+        near = spelling_store.near(self.tx, self.user_id, spelling.keys(word))
+        return spelling.nearest(word, near)
+
+
+def _spelled(q: str) -> list[tuple[TextToken, bool]]:
+    """The words of it that may be misspelt, and whether one is still being typed. What is in quotes
+    is meant just so."""
+    return [
+        (TextToken(each.start + match.start(), each.end + match.start(), each.word), is_last)
+        for match in tokens.QUOTED.finditer(q)
+        if match[1] is None
+        for each in tokens.tokens(match[0])
+        for is_last in [each.end + match.start() == len(q)]
+        if spelling.is_word(each.word)
+    ]
 
 
 def _read_cursor(cursor: str | None) -> tuple[int, int]:
@@ -118,18 +189,34 @@ def _settled(query: Query) -> Query:
 
 def _wanted(query: Query, languages: Sequence[str]) -> Iterator[Sequence[Sequence[str]]]:
     """What the index is asked for: never less than is meant, sometimes a little more."""
+    is_several = matching.is_several(query)
+    is_alone = not query.terms and not query.prefix and len(query.phrases) == 1
+
+    def anywhere(each: Iterable[str]) -> list[list[str]]:
+        own = list(each)
+        return [[each] for each in (*own, *(map(_next_lexeme, own) if is_several else ()))]
+
     for term in query.terms:
-        yield [[each] for each in _forms(term, languages)]
+        yield anywhere(_forms(term, languages))
     for phrase in query.phrases:
-        yield [[_lexeme(word) for word in phrase]]
+        yield _cuts([_lexeme(word) for word in phrase], is_alone=is_alone)
     if query.prefix is not None and len(query.prefix) >= PREFIX_LETTERS:
         forms = _forms(query.prefix, languages)
         if len(query.prefix) == PREFIX_LETTERS:
             forms[_prefix_lexeme(query.prefix)] = None
-            yield [[each] for each in forms]
+            yield anywhere(forms)
         else:
             starts = dict.fromkeys((_lexeme(query.prefix), _coded(query.prefix)))
-            yield [*([each] for each in forms), *([f"{each}*"] for each in starts)]
+            yield anywhere([*forms, *(f"{each}*" for each in starts)])
+
+
+def _cuts(phrase: Sequence[str], *, is_alone: bool) -> list[list[str]]:
+    """A phrase may be said in a segment, from it into the next ones, or only there."""
+    later = [*map(_next_lexeme, phrase)]
+    return [
+        [*phrase[:cut], *later[cut : cut + matching.NEXT_WORDS]]
+        for cut in range(len(phrase), 0 if is_alone else -1, -1)
+    ]
 
 
 def _forms(term: str, languages: Sequence[str]) -> dict[str, None]:
@@ -138,65 +225,22 @@ def _forms(term: str, languages: Sequence[str]) -> dict[str, None]:
     return dict.fromkeys(_lexeme(each) for each in (term, *stems))
 
 
-def _ranked(query: Query, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ranked(query: Query, rows: Sequence[Row]) -> list[tuple[Row, Fit]]:
     """Those that are meant: said in just these words before other forms of them, in a title
     before in speech, close together before far apart, new before old."""
     scored = []
     for row in rows:
-        fit = _fit(query, row["text"], row["language"])
+        fit = matching.fit(query, row["text"], row["following"] or "", row["language"])
         if fit is not None:
-            loose, apart = fit
             is_speech = row["segment_id"] is not None
-            scored.append(((loose, is_speech, apart, -row["id"]), row))
-    return [row for _, row in sorted(scored, key=lambda each: each[0])]
+            scored.append(((fit.loose, is_speech, fit.apart, -row["id"]), (row, fit)))
+    return [each for _, each in sorted(scored, key=lambda each: each[0])]
 
 
-def _fit(query: Query, text: str, language: str | None) -> tuple[int, int] | None:
-    """How many words are only there in another form, and how far apart all of it is; None when
-    something is missing."""
-    found = tokens.tokens(text)
-    places, loose = [], 0
-    for word in (*query.terms, *([query.prefix] if query.prefix else [])):
-        exact = [at for at, each in enumerate(found) if each.word == word]
-        there = exact or _other_forms(word, word == query.prefix, found, language)
-        places.append(there)
-        loose += not exact
-    places += [_said(phrase, found) for phrase in query.phrases]
-    if not all(places):
-        return None
-    first, *others = places
-    apart = min(max((_distance(each, at) for each in others), default=0) for at in first)
-    return loose, apart
-
-
-def _other_forms(
-    word: str, is_prefix: bool, found: Sequence[TextToken], language: str | None
-) -> list[int]:
-    stem = tokens.stem(word, language)
-    return [
-        at
-        for at, each in enumerate(found)
-        if (is_prefix and each.word.startswith(word)) or tokens.stem(each.word, language) == stem
-    ]
-
-
-def _said(phrase: Sequence[str], found: Sequence[TextToken]) -> list[int]:
-    words = [each.word for each in found]
-    return [
-        at
-        for at in range(len(words) - len(phrase) + 1)
-        if words[at : at + len(phrase)] == list(phrase)
-    ]
-
-
-def _distance(places: Sequence[int], to: int) -> int:
-    """To the nearest one; they are in order."""
-    after = bisect_left(places, to)
-    return min(abs(at - to) for at in places[max(after - 1, 0) : after + 1])
-
-
-def _hit(query: Query, row: dict[str, Any]) -> Hit:
-    snippet, marks = tokens.snippet(query, row["text"], row["language"])
+def _hit(query: Query, row: Row, fit: Fit) -> Hit:
+    snippet, marks = matching.snippet(
+        query, row["text"], row["following"] or "", row["language"], crosses=fit.crosses
+    )
     names = msgspec.json.decode(row["speaker_names"]) if row["speaker_names"] else {}
     return Hit(
         media_id=row["media_id"],
@@ -221,7 +265,8 @@ def keep_title(tx: Tx, media_id: str, user_id: str, title: str) -> None:
     if before is not None:
         store.remove(tx, [before["id"]])
     id = before["id"] if before is not None else store.new_ids(tx, 1)[0]
-    store.put(tx, [_moment(id, media_id, user_id, {"text": _storable(title)})])
+    words = _put(tx, [_moment(id, media_id, user_id, {"text": _storable(title)})])
+    _replaced(tx, media_id, user_id, words, [before] if before is not None else [])
 
 
 def keep_speech(
@@ -234,24 +279,22 @@ def keep_speech(
     only: Collection[str] | None = None,
     known: Mapping[str, Lexemes] = NOTHING_KNOWN,
 ) -> None:
-    """All segments of the current transcript, and nothing else; or (`only`) those of these ids.
-    Those that were changed stay where they are among the others. `known` is what `lexemes` has
-    said of them."""
-    chosen = frozenset(only or ())
-    wanted = {
-        each.id: {
-            "transcript_id": transcript_id,
-            "segment_id": each.id,
-            "start_seconds": each.start,
-            "end_seconds": each.end,
-            "speaker": each.speaker,
-            "language": each.language or transcript.language,
-            "text": _storable(each.text),
-        }
-        for each in transcript.segments
-        if only is None or each.id in chosen
-    }
+    """All segments of the current transcript, and nothing else; or (`only`) those of these ids,
+    and those before them, which are found by what follows. Those that were changed stay where
+    they are among the others. `known` is what `lexemes` has said of them."""
     before = {row["segment_id"]: row for row in store.speech(tx, media_id, only)}
+    numbers = range(len(transcript.segments))
+    if only is not None:
+        places = [row["start_seconds"] for row in before.values()]
+        numbers = _touched(transcript.segments, frozenset(only), places)
+        others = [
+            transcript.segments[n].id for n in numbers if transcript.segments[n].id not in only
+        ]
+        before |= {row["segment_id"]: row for row in store.speech(tx, media_id, others)}
+    wanted = {
+        each.id: {**_said(each, transcript), "transcript_id": transcript_id, "following": next}
+        for each, next in _with_following(transcript, numbers)
+    }
     kept = {
         id for id, row in before.items() if id in wanted and _sounds(row) == _sounds(wanted[id])
     }
@@ -260,43 +303,72 @@ def keep_speech(
     changed = [id for id in wanted if id not in kept]
     old = {id: row["id"] for id, row in before.items() if row["transcript_id"] == transcript_id}
     fresh = [id for id in changed if id not in old]
-    numbers = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
+    ids = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
     store.remove(tx, [row["id"] for id, row in before.items() if id not in kept])
+    words: set[str] = set()
     for first in range(0, len(changed), PUT_PAGE):
         page = changed[first : first + PUT_PAGE]
-        store.put(
-            tx,
-            [
-                _moment(numbers[id], media_id, user_id, wanted[id], known=known.get(id))
-                for id in page
-            ],
+        words |= _put(
+            tx, [_moment(ids[id], media_id, user_id, wanted[id], known.get(id)) for id in page]
         )
+    gone = [row for id, row in before.items() if id not in kept]
+    _replaced(tx, media_id, user_id, words, gone)
+
+
+def _said(segment: TranscriptSegment, transcript: Transcript) -> Row:
+    return {
+        "segment_id": segment.id,
+        "start_seconds": segment.start,
+        "end_seconds": segment.end,
+        "speaker": segment.speaker,
+        "language": segment.language or transcript.language,
+        "text": _storable(segment.text),
+    }
+
+
+def _touched(
+    segments: Sequence[TranscriptSegment], ids: frozenset[str], gone: Sequence[float]
+) -> list[int]:
+    """These, where they are or were, and as many before as may know of them."""
+    starts = [each.start for each in segments]
+    own = [n for n, each in enumerate(segments) if each.id in ids]
+    places = [*own, *(bisect_right(starts, start) for start in gone)]
+    before = {n for place in places for n in range(place - matching.NEXT_SEGMENTS, place)}
+    return sorted({*own, *(n for n in before if n >= 0)})
+
+
+def _with_following(
+    transcript: Transcript, numbers: Sequence[int]
+) -> Iterator[tuple[TranscriptSegment, str]]:
+    following = matching.following(transcript.segments, numbers)
+    for number, next in zip(numbers, following, strict=True):
+        segment = transcript.segments[number]
+        # Of a page-long one the end is not searched.
+        yield segment, _storable(next) if len(segment.text) <= LONGEST_TEXT else ""
 
 
 def lexemes(transcript: Transcript) -> dict[str, Lexemes]:
     """By segment: what takes longest of `keep_speech`, and needs no database."""
     return {
-        each.id: _lexemes(_storable(each.text), each.language or transcript.language)
-        for each in transcript.segments
+        each.id: _lexemes(_storable(each.text), next, each.language or transcript.language)
+        for each, next in _with_following(transcript, range(len(transcript.segments)))
     }
 
 
 def forget_speech(tx: Tx, media_id: str) -> None:
-    store.remove(tx, [row["id"] for row in store.speech(tx, media_id)])
+    _remove(tx, store.speech(tx, media_id))
 
 
 def forget(tx: Tx, media_id: str) -> None:
-    forget_speech(tx, media_id)
     title = store.title(tx, media_id)
-    if title is not None:
-        store.remove(tx, [title["id"]])
+    _remove(tx, [*store.speech(tx, media_id), *([title] if title is not None else [])])
 
 
 def catch_up(tx: Tx) -> int:
     """Titles from before there was a search, some at a time; returns how many."""
     rows = store.without_title(tx, CATCH_UP_PAGE)
     ids = store.new_ids(tx, len(rows))
-    store.put(
+    _put_again(
         tx,
         [
             _moment(id, row["id"], row["user_id"], {"text": _storable(row["title"])})
@@ -306,8 +378,88 @@ def catch_up(tx: Tx) -> int:
     return len(rows)
 
 
+def catch_up_speech(tx: Tx) -> bool:
+    """Moments from before they were found by what is said next, some at a time; returns whether
+    there are more."""
+    media = store.without_following(tx)
+    if media is not None:
+        title = store.title(tx, media["id"])
+        rows = store.speech(tx, media["id"])
+        segments = [_segment(row) for row in rows]
+        numbers = [n for n, row in enumerate(rows) if row["following"] is None][:CATCH_UP_PAGE]
+        spoken = Transcript(text="", language=None, segments=segments, words=[])
+        following = [next for _, next in _with_following(spoken, numbers)]
+        old = [{**rows[n], "following": next} for n, next in zip(numbers, following, strict=True)]
+        old += [title] if title is not None and title["following"] is None else []
+        store.remove(tx, [row["id"] for row in old])
+        _put_again(tx, [_moment(row["id"], media["id"], row["user_id"], row) for row in old])
+    return store.is_without_following(tx)
+
+
+def check_words(tx: Tx) -> int:
+    """Whether people still have words of texts that are gone, some at a time; returns how many
+    were looked for."""
+    doubtful = spelling_store.take_doubtful(tx, CHECK_PAGE)
+    for user_id, word in doubtful:
+        wanted = [[[_lexeme(word)]], [[_owner_lexeme(user_id)]]]
+        if not store.newest(tx, wanted, upto=store.NEWEST, limit=1):
+            spelling_store.remove(tx, user_id, [(key, word) for key in spelling.keys(word)])
+    return len(doubtful)
+
+
+def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[str]:
+    """Returns the words in them that somebody may misspell."""
+    store.put(tx, moments)
+    lexemes = {each for moment in moments for each in moment.words}
+    return set(filter(spelling.is_word, map(_word, lexemes)))
+
+
+def _put_again(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
+    for user_id in sorted({each.user_id for each in moments}):
+        words = _put(tx, [each for each in moments if each.user_id == user_id])
+        _learn(tx, user_id, words)
+
+
+def _replaced(tx: Tx, media_id: str, user_id: str, words: set[str], gone: Sequence[Row]) -> None:
+    """Nothing is learned of what is forgotten after its answer."""
+    if not store.is_forgotten_soon(tx, media_id):
+        _learn(tx, user_id, words)
+    _doubt(tx, user_id, gone, words)
+
+
+def _learn(tx: Tx, user_id: str, words: set[str]) -> None:
+    """Words that are said, so that they are found misspelt."""
+    new = spelling_store.new(tx, user_id, _with_keys(words))
+    spelling_store.add(tx, user_id, {(key, word) for word in new for key in spelling.keys(word)})
+
+
+def _doubt(tx: Tx, user_id: str, gone: Sequence[Row], words: set[str]) -> None:
+    """Of the words that were learned, those that only texts say which are gone."""
+    old = {each.word for row in gone for each in tokens.tokens(row["text"])}
+    doubtful = set(filter(spelling.is_word, old)) - words
+    new = spelling_store.new(tx, user_id, _with_keys(doubtful))
+    spelling_store.doubt(tx, user_id, doubtful.difference(new))
+
+
+def _with_keys(words: set[str]) -> dict[str, str]:
+    """All keys of a word are there, or none: one of them tells."""
+    return {word: min(spelling.keys(word)) for word in words}
+
+
+def _remove(tx: Tx, rows: Sequence[Row]) -> None:
+    store.remove(tx, [row["id"] for row in rows])
+    for user_id in sorted({row["user_id"] for row in rows}):
+        _doubt(tx, user_id, [row for row in rows if row["user_id"] == user_id], set())
+
+
+def _segment(row: Row) -> TranscriptSegment:
+    return TranscriptSegment(
+        id=row["segment_id"], start=row["start_seconds"], end=row["end_seconds"], text=row["text"]
+    )
+
+
 def _facts(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "id"}
+    return {name: value for name, value in row.items() if name not in ("id", "user_id")}
 
 
 def _moving(row: dict[str, Any]) -> dict[str, Any]:
@@ -316,14 +468,14 @@ def _moving(row: dict[str, Any]) -> dict[str, Any]:
 
 def _sounds(row: dict[str, Any]) -> tuple[Any, ...]:
     """What the index knows of it."""
-    return row["transcript_id"], row["language"], row["text"]
+    return row["transcript_id"], row["language"], row["text"], row["following"]
 
 
 def _moment(
-    id: int, media_id: str, user_id: str, facts: dict[str, Any], known: Lexemes | None = None
+    id: int, media_id: str, user_id: str, facts: Row, known: Lexemes | None = None
 ) -> IndexedMoment:
-    language = facts.get("language")
-    words, others = known or _lexemes(facts["text"], language)
+    language, following = facts.get("language"), facts.get("following") or ""
+    words, others = known or _lexemes(facts["text"], following, language)
     return IndexedMoment(
         id=id,
         media_id=media_id,
@@ -335,14 +487,19 @@ def _moment(
         speaker=facts.get("speaker"),
         language=language,
         text=facts["text"],
+        following=following,
         words=words,
         others=[*others, _owner_lexeme(user_id)],
     )
 
 
-def _lexemes(text: str, language: str | None) -> Lexemes:
+def _lexemes(text: str, following: str, language: str | None) -> Lexemes:
     words = [each.word for each in tokens.tokens(text)]
-    return [_lexeme(word) for word in words], _others(words, language)
+    later = [each.word for each in tokens.tokens(following)]
+    return (
+        [*map(_lexeme, words), *(_next_lexeme(_lexeme(word)) for word in later)],
+        [*_others(words, language), *map(_next_lexeme, _others(later, language))],
+    )
 
 
 def _others(words: Sequence[str], language: str | None) -> list[str]:
@@ -359,12 +516,27 @@ def _lexeme(word: str) -> str:
     return cut if cut.isascii() and cut.isalnum() else _coded(cut)
 
 
+def _word(lexeme: str) -> str:
+    """What it was made of; nothing, if it is not a word's own."""
+    if not lexeme.startswith("0x"):
+        return lexeme
+    try:
+        return bytes.fromhex(lexeme[2:]).decode()
+    except ValueError:
+        return ""
+
+
 def _coded(word: str) -> str:
     return f"0x{word[:LONGEST_WORD].encode().hex()}"
 
 
 def _prefix_lexeme(start: str) -> str:
     return f"_{_lexeme(start)}"
+
+
+def _next_lexeme(lexeme: str) -> str:
+    """Of what is said next: a single word is not looked for there."""
+    return f"n_{lexeme}"
 
 
 def _owner_lexeme(user_id: str) -> str:

@@ -28,7 +28,7 @@ MOST_AT_ONCE = 2**10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedMoment:
-    """`words` in order, and what else it is to be found by."""
+    """`words` in order, those of `following` included, and what else it is to be found by."""
 
     id: int
     media_id: str
@@ -40,6 +40,7 @@ class IndexedMoment:
     speaker: str | None
     language: str | None
     text: str
+    following: str
     words: Sequence[str]
     others: Sequence[str]
 
@@ -64,11 +65,11 @@ def put(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
         """
         WITH given AS ({given:id bigint, media_id text, user_id text, transcript_id text,
             segment_id text, start_seconds double precision, end_seconds double precision,
-            speaker text, language text, body text})
+            speaker text, language text, body text, next_words text})
         INSERT INTO moments (id, media_id, user_id, transcript_id, segment_id, start_seconds,
-            end_seconds, speaker, language, text)
+            end_seconds, speaker, language, text, following)
         SELECT id, media_id, user_id, transcript_id, segment_id, start_seconds, end_seconds,
-            speaker, language, body FROM given WHERE true
+            speaker, language, body, next_words FROM given WHERE true
         ON CONFLICT DO NOTHING RETURNING id""",
         given=[
             {
@@ -82,6 +83,7 @@ def put(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
                 "speaker": each.speaker,
                 "language": each.language,
                 "body": each.text,
+                "next_words": each.following,
             }
             for each in moments
         ],
@@ -113,18 +115,21 @@ def remove(tx: Tx, ids: Sequence[int]) -> None:
 
 def title(tx: Tx, media_id: str) -> Row | None:
     return tx.one(
-        "SELECT id, text FROM moments WHERE media_id = :media_id AND segment_id IS NULL",
+        "SELECT id, user_id, text, following FROM moments"
+        " WHERE media_id = :media_id AND segment_id IS NULL",
         media_id=media_id,
     )
 
 
 def speech(tx: Tx, media_id: str, only: Collection[str] | None = None) -> list[Row]:
-    """Of all segments, or of these."""
+    """Of all segments, or of these, in the order of time."""
     chosen = "" if only is None else " AND segment_id IN (SELECT segment_id FROM given)"
     return tx.all(
         "WITH given AS ({given:segment_id text})"
-        " SELECT id, transcript_id, segment_id, start_seconds, end_seconds, speaker, language,"
-        " text FROM moments WHERE media_id = :media_id AND segment_id IS NOT NULL" + chosen,
+        " SELECT id, user_id, transcript_id, segment_id, start_seconds, end_seconds, speaker,"
+        " language, text, following FROM moments"
+        " WHERE media_id = :media_id AND segment_id IS NOT NULL"
+        f"{chosen} ORDER BY start_seconds, id",
         media_id=media_id,
         given=[{"segment_id": each} for each in only or ()],
     )
@@ -153,6 +158,26 @@ def without_title(tx: Tx, limit: int) -> list[Row]:
         ORDER BY id LIMIT :limit {skip_locked}""",
         limit=limit,
     )
+
+
+def is_forgotten_soon(tx: Tx, media_id: str) -> bool:
+    """Whether a media is there only until a request is answered."""
+    row = tx.one("SELECT 1 AS one FROM media WHERE id = :id AND forget_at IS NOT NULL", id=media_id)
+    return row is not None
+
+
+def without_following(tx: Tx) -> Row | None:
+    """A media whose moments do not know yet what is said next; none that somebody is at."""
+    return tx.one(
+        """
+        SELECT id FROM media
+        WHERE id IN (SELECT media_id FROM moments WHERE following IS NULL)
+        ORDER BY id LIMIT 1 {skip_locked}"""
+    )
+
+
+def is_without_following(tx: Tx) -> bool:
+    return tx.one("SELECT 1 AS one FROM moments WHERE following IS NULL LIMIT 1") is not None
 
 
 def languages(tx: Tx) -> list[str]:

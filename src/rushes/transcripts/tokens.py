@@ -45,15 +45,17 @@ LEANING = re.compile(
     rf"(?i)(?:[ldjmtsnc]|qu|jusqu|lorsqu|puisqu|dell|all|nell|sull|dall|un)[{APOSTROPHES}](?=\w\w)"
 )
 APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
+# Thousands are written in many ways, and typed without.
+NUMBER = r"[0-9]{1,3}(?:[.,][0-9]{3})+(?![^\W_])"
 WORD = re.compile(
-    rf"[{SINGLE}][{MARKS}]*"
+    rf"{NUMBER}|[{SINGLE}][{MARKS}]*"
     rf"|[^\W_{SINGLE}](?:[^\W_{SINGLE}]|[{MARKS}]|[{APOSTROPHES}](?=[^\W_{SINGLE}]))*"
 )
 # Letters that only look like another one with an accent.
 ALIKE = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"}
 )
-UNSEEN = str.maketrans(dict.fromkeys(APOSTROPHES + "\u200c\u200d\xad"))
+UNSEEN = str.maketrans(dict.fromkeys(APOSTROPHES + ".,\u200c\u200d\xad"))
 QUOTED = re.compile(r'["“”„«»]([^"“”„«»]*)["“”„«»]|[^\s"“”„«»]+')
 
 LANGUAGES = {
@@ -122,7 +124,8 @@ def _parts(text: str, match: re.Match[str]) -> list[tuple[int, int]]:
 
 
 def fold(word: str) -> str:
-    """Without case, apostrophes and accents. Vowel signs of other scripts are no accents."""
+    """Without case, apostrophes, accents and the points of numbers. Vowel signs of other scripts
+    are no accents."""
     if word.isascii():
         return word.lower().translate(UNSEEN)
     return _folded(word)

@@ -538,6 +538,14 @@ class Moment(BaseModel):
     html: str = Field(description="The same snippet, escaped, with <mark> around the marks.")
 
 
+class MomentPage(Page[Moment]):
+    corrected: str | None = Field(
+        None,
+        description="What was looked for instead: nothing says what was asked for, and these are"
+        " words of yours that are nearly the same.",
+    )
+
+
 class Download(BaseModel):
     received_bytes: int
     total_bytes: int

@@ -12,6 +12,8 @@ export class Searching {
   query = $state("");
   state = $state<"idle" | "searching" | "there" | "failed">("idle");
   problem = $state("");
+  /** What was looked for instead, when nothing says `query`. */
+  corrected = $state<string | null>(null);
   hasMore = $state(false);
   private moments = $state.raw<Moment[]>([]);
   private cursor: string | null = null;
@@ -27,6 +29,7 @@ export class Searching {
       this.state = "idle";
       this.query = "";
       this.moments = [];
+      this.corrected = null;
       return;
     }
     this.cursor = null;
@@ -47,6 +50,7 @@ export class Searching {
       this.moments = [...before, ...(page.items as Moment[])];
       this.cursor = page.next_cursor ?? null;
       this.hasMore = this.cursor !== null;
+      this.corrected = page.corrected ?? null;
       this.query = words;
       this.state = "there";
       this.learn(page.items.map((each) => each.media_id));

@@ -31,11 +31,12 @@ SearchCursor = Annotated[
 @router.get("/search")
 def search(
     q: Words, who: auth.User, services: Here, limit: Limit = 20, cursor: SearchCursor = None
-) -> models.Page[models.Moment]:
-    """Moments and titles, the best of the newest first."""
+) -> models.MomentPage:
+    """Moments and titles, the best of the newest first. When nothing is found, words outside of
+    quotes may be misspelt: then `corrected` says what was looked for."""
     with services.db.read() as tx:
         page = moments.search(tx, q, user_id=who.sees, limit=limit, cursor=cursor)
-    return models.Page(
+    return models.MomentPage(
         items=[
             models.Moment(
                 media_id=hit.media_id,
@@ -52,4 +53,5 @@ def search(
             for hit in page.hits
         ],
         next_cursor=page.next_cursor,
+        corrected=page.corrected,
     )

@@ -20,6 +20,7 @@ from rushes.jobs.job import State
 from rushes.media import library, pipeline
 from rushes.media.media import Media
 from rushes.transcripts import archive, captions, editing, passages
+from rushes.transcripts import language as languages
 from rushes.transcripts.archive import About, Kept
 from rushes.web import auth, models, views
 from rushes.web.api import jobs as job_api
@@ -291,12 +292,20 @@ async def import_captions(
     replace: Annotated[
         bool, Query(description="Even if people have worked on the one that is there.")
     ] = False,
+    language: Annotated[
+        str | None,
+        Query(
+            max_length=35,
+            description="Such as de; without, what the file says, or what its words tell.",
+        ),
+    ] = None,
 ) -> Response:
     """Captions that you have already, WebVTT or SubRip, or a transcript of another system, as plain
     text or JSON; as the body or as a form's `file`."""
+    spoken = _spoken(language)
     await run(_found, services, media_id, who)
     content, type = await _content(request)
-    ready = await run(_prepared, content, type)
+    ready = await run(_prepared, content, type, spoken)
 
     def keep(tx: Tx) -> models.TranscriptInfo:
         item = library.found(tx, media_id, who.sees)
@@ -406,8 +415,17 @@ async def _content(request: Request) -> tuple[bytes, str]:
     return bytes(content), type
 
 
-def _prepared(content: bytes, type: str) -> archive.Prepared:
-    return archive.prepared(captions.brought(_text(content), type))
+def _spoken(given: str | None) -> str | None:
+    if not given:
+        return None
+    tag = languages.named(given)
+    if tag is None:
+        raise errors.BadField("language", "must be a code such as en, or an English name")
+    return tag
+
+
+def _prepared(content: bytes, type: str, spoken: str | None) -> archive.Prepared:
+    return archive.prepared(captions.brought(_text(content), type, spoken))
 
 
 def _text(content: bytes) -> str:

@@ -1,0 +1,149 @@
+"""Whether a moment says what is looked for, and how well: the same for every database. Pure.
+
+Captions break in mid sentence, so a moment is read together with the words that are said next. It
+is meant only if what is looked for begins in it: else the next one is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rushes.transcripts import tokens, transcript
+from rushes.transcripts.tokens import Query, TextToken
+from rushes.transcripts.transcript import TranscriptSegment
+
+# So many words of what is said next, in so many segments at most; behind a longer silence
+# something else is talked about.
+NEXT_WORDS, NEXT_SEGMENTS, NEXT_SECONDS = 12, 6, 5.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fit:
+    """How many words are only there in another form, how far apart all of it is, and whether some
+    of it is said next only. Less is better."""
+
+    loose: int
+    apart: int
+    crosses: bool
+
+
+def fit(query: Query, text: str, following: str, language: str | None) -> Fit | None:
+    """None when something is missing."""
+    own = tokens.tokens(text)
+    inside = _inside(query, own, language)
+    if inside is not None or not following or not is_several(query):
+        return inside
+    return _across(query, own, tokens.tokens(following), language)
+
+
+def is_several(query: Query) -> bool:
+    """Words, so that they may be said in several segments."""
+    words = [*query.terms, *(word for each in query.phrases for word in each)]
+    return len(words) + (query.prefix is not None) > 1
+
+
+def snippet(
+    query: Query, text: str, following: str, language: str | None, *, crosses: bool
+) -> tuple[str, list[tuple[int, int]]]:
+    """Where it is said, and what to mark in it."""
+    if not crosses:
+        return tokens.snippet(query, text, language)
+    begun = replace(query, phrases=[each[: NEXT_WORDS + 1] for each in query.phrases])
+    return tokens.snippet(begun, transcript.joined((text, following)), language)
+
+
+def following(segments: Sequence[TranscriptSegment], numbers: Sequence[int]) -> Iterator[str]:
+    """What is said next, for each of these."""
+    heads: dict[int, list[TextToken]] = {}
+    for number in numbers:
+        texts: list[str] = []
+        room = NEXT_WORDS
+        for at in range(number + 1, min(number + 1 + NEXT_SEGMENTS, len(segments))):
+            if segments[at].start - segments[at - 1].end > NEXT_SECONDS or not room:
+                break
+            text = segments[at].text
+            if at not in heads:
+                heads[at] = tokens.tokens(text)[: NEXT_WORDS + 1]
+            is_cut = len(heads[at]) > room
+            texts.append(text[: heads[at][room - 1].end] + tokens.ELLIPSIS if is_cut else text)
+            room -= min(room, len(heads[at]))
+        yield transcript.joined(each for each in texts if each)
+
+
+def _inside(query: Query, found: Sequence[TextToken], language: str | None) -> Fit | None:
+    places, loose = [], 0
+    for word in _words(query):
+        exact = _exact(word, found)
+        places.append(exact or _other_forms(word, word == query.prefix, found, language))
+        loose += not exact
+    places += [_said(phrase, found) for phrase in query.phrases]
+    if not all(places):
+        return None
+    first, *others = places
+    apart = min(max((_distance(each, at) for each in others), default=0) for at in first)
+    return Fit(loose, apart, crosses=False)
+
+
+def _across(
+    query: Query, own: Sequence[TextToken], later: Sequence[TextToken], language: str | None
+) -> Fit | None:
+    """From the moment's words into those that follow, by the closest that are together."""
+    found = [*own, *later]
+    is_cut = len(later) >= NEXT_WORDS
+    words = list(_words(query))
+    exact = [frozenset(_exact(word, found)) for word in words]
+    places = [
+        sorted({*same, *_other_forms(word, word == query.prefix, found, language)})
+        for word, same in zip(words, exact, strict=True)
+    ]
+    phrases = [_said(phrase, found, is_cut=is_cut) for phrase in query.phrases]
+    exact += map(frozenset, phrases)
+    last: dict[int, int] = {}
+    fits: list[Fit] = []
+    for at, part in sorted(
+        (at, part) for part, there in enumerate((*places, *phrases)) for at in there
+    ):
+        last[part] = at
+        if len(last) == len(exact) and (first := min(last.values())) < len(own):
+            loose = sum(place not in exact[each] for each, place in last.items())
+            fits.append(Fit(loose, at - first, crosses=True))
+    return min(fits, default=None)
+
+
+def _words(query: Query) -> Iterator[str]:
+    yield from query.terms
+    if query.prefix:
+        yield query.prefix
+
+
+def _exact(word: str, found: Sequence[TextToken]) -> list[int]:
+    return [at for at, each in enumerate(found) if each.word == word]
+
+
+def _other_forms(
+    word: str, is_prefix: bool, found: Sequence[TextToken], language: str | None
+) -> list[int]:
+    stem = tokens.stem(word, language)
+    return [
+        at
+        for at, each in enumerate(found)
+        if (is_prefix and each.word.startswith(word)) or tokens.stem(each.word, language) == stem
+    ]
+
+
+def _said(phrase: Sequence[str], found: Sequence[TextToken], *, is_cut: bool = False) -> list[int]:
+    """Where it begins. `is_cut`: more was said than is known here, so what is known must do."""
+    words = [each.word for each in found]
+    wanted = list(phrase)
+    last = len(words) - (1 if is_cut else len(wanted))
+    return [
+        at for at in range(last + 1) if words[at : at + len(wanted)] == wanted[: len(words) - at]
+    ]
+
+
+def _distance(places: Sequence[int], to: int) -> int:
+    """To the nearest one; they are in order."""
+    after = bisect_left(places, to)
+    return min(abs(at - to) for at in places[max(after - 1, 0) : after + 1])
