@@ -66,11 +66,12 @@ def _stamped(each: dict[str, Any], known: Mapping[str, Any], now: str) -> dict[s
     status = each.get("status")
     started = _moment(told.get("started_at"), now) or _moment(each.get("started_at"), now)
     completed = _moment(told.get("completed_at"), now) or _moment(each.get("completed_at"), now)
-    return {
-        **each,
+    times = {
         "started_at": started or (now if status in BEGUN else None),
         "completed_at": completed or now if status == "completed" else None,
     }
+    others = {name: value for name, value in each.items() if name not in times}
+    return others | {name: at for name, at in times.items() if at is not None}
 
 
 def _moment(value: Any, now: str) -> str | None:

@@ -397,6 +397,7 @@ def test_the_job_shows_how_far_its_parts_are(
     harness.worker.progress(Progress(claim=part, progress=0.5))
     job = harness.job(whole)
     assert job.progress == pytest.approx(0.15 + 0.8 * 0.25)
+    began = job.detail["renditions"][0]["started_at"]
     assert job.detail["renditions"] == [
         {
             "name": "720p",
@@ -404,6 +405,7 @@ def test_the_job_shows_how_far_its_parts_are(
             "segments_total": 4,
             "segments_completed": 2,
             "progress": 0.5,
+            "started_at": began,
         },
         {"name": "1080p", "status": "skipped"},
     ]
