@@ -122,7 +122,6 @@ REPEATS = {
     (State.CANCELED, "release"): State.CANCELED,
     (State.CANCELED, "divide"): State.CANCELED,
     (State.CANCELED, "fail"): State.CANCELED,
-    (State.CANCELED, "cancel"): State.CANCELED,
 }
 
 

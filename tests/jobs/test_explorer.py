@@ -14,7 +14,7 @@ import world as worlds
 from jobs.explorer import LOST_REPLY, VERBS, BrokenRule, Explorer, Setup
 from rushes import events
 from rushes.db import dialects
-from rushes.jobs import invariants, lifecycle, relation_store, store
+from rushes.jobs import invariants, lifecycle, read_store, relation_store, store
 from rushes.jobs import job as jobs
 from rushes.jobs.job import State
 from rushes.jobs.lifecycle import Facts, Loss, Next
@@ -230,7 +230,7 @@ def release_is_not_capped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def repeated_complete_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "closed_attempt", lambda tx, claim: None)
+    monkeypatch.setattr(read_store, "closed_attempt", lambda tx, claim: None)
 
 
 def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def parts_outlive_their_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def children_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "unblock", lambda tx, parents: {})
+    monkeypatch.setattr(relation_store, "_unblock", lambda tx, parents: {})
 
 
 PAIR = Setup(jobs=[TWICE, TWICE])
