@@ -15,8 +15,8 @@ _IS_LEFT = """state = 'building' AND NOT EXISTS (
 def abandon_versions(tx: Tx) -> int:
     """What a job was building that has ended without publishing it stays unseen."""
     # Locked first, then looked at again: PostgreSQL would decide about a version that a retry has
-    # taken over meanwhile by the job it had before. One that is locked is being taken over.
-    left = tx.all(f"SELECT id FROM versions WHERE {_IS_LEFT} ORDER BY id {{skip_locked}}")
+    # taken over meanwhile by the job it had before.
+    left = tx.all(f"SELECT id FROM versions WHERE {_IS_LEFT} ORDER BY id {{for_update}}")
     if not left:
         return 0
     rows = tx.all(
