@@ -59,13 +59,15 @@ class Hearing:
             return
         said = ", ".join(each.language or "?" for each in result.parts)
         self._job.log(f"the window at {window.start:.1f} s has several languages: {said}")
-        for part, language in self._cut(window, result.parts):
+        for part, found in self._cut(window, result.parts):
             sound = self._recording.sound(part)
-            asked = replace(request, sound=sound, language=language, expected=self.expected)
+            asked = replace(request, sound=sound, language=found.language, expected=self.expected)
             heard = self._settled(asked, part)
+            if found.language:
+                heard = replace(heard, language_probability=found.probability)
             yield from self._parts(part, heard, replace(asked, language=heard.language))
 
-    def _cut(self, window: Window, parts: Sequence[Spoken]) -> list[tuple[Window, str | None]]:
+    def _cut(self, window: Window, parts: Sequence[Spoken]) -> list[tuple[Window, Spoken]]:
         """At the pauses between languages."""
         edges = [0.0]
         for each in parts[1:]:
@@ -74,7 +76,7 @@ class Hearing:
             edges.append(at if is_long else max(each.start, edges[-1]))
         edges.append(window.seconds)
         return [
-            (window.part(start, end), each.language)
+            (window.part(start, end), each)
             for (start, end), each in zip(pairwise(edges), parts, strict=True)
             if end > start
         ]
