@@ -180,6 +180,7 @@ SUMMARIES = {
     "PUT /api/v1/media/{media_id}/transcript/speakers": "Name the speakers",
     "POST /api/v1/media/{media_id}/transcript/import": "Bring captions",
     "GET /api/v1/media/{media_id}/transcript/candidate": "Read a newer transcript",
+    "GET /api/v1/media/{media_id}/transcript/candidate/merge": "See what taking it would keep",
     "POST /api/v1/media/{media_id}/transcript/candidate/accept": "Take a newer transcript",
     "DELETE /api/v1/media/{media_id}/transcript/candidate": "Leave a newer transcript",
     "GET /api/v1/search": "Search in titles and in what was said",
