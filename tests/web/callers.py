@@ -234,6 +234,7 @@ class Resources:
                 "revision": 1,
             },
             "POST /media/{media_id}/transcript/restore": {"id": self._away, "revision": 1},
+            "POST /media/{media_id}/transcript/speakers": {"speakers": 2},
             "PUT /media/{media_id}/transcript/speakers": {"names": {"SPEAKER_00": "Grace"}},
             "PUT /profiles/{name}": {"crf": 20},
             "PUT /transcription-profiles/{name}": {"language": "de"},

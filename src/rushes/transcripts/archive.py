@@ -17,11 +17,11 @@ import msgspec
 
 from rushes import errors, ids
 from rushes.db.database import Tx
-from rushes.transcripts import editing, revisions, search, store, three_way
+from rushes.transcripts import editing, revisions, search, speakers, store, three_way
 from rushes.transcripts.editing import SegmentEdit
 from rushes.transcripts.revisions import Reason, RevisionDraft, SegmentChange
 from rushes.transcripts.three_way import Choice, Merged
-from rushes.transcripts.transcript import Transcript
+from rushes.transcripts.transcript import Transcript, Turn
 
 Origin = Literal["machine", "imported"]
 State = Literal["current", "candidate", "retired"]
@@ -257,6 +257,31 @@ def accept_candidate(
         store.set_names(tx, taken.id, revisions.encode(merge.result.names))
         taken = replace(taken, names=merge.result.names)
     return _indexed(tx, taken) if merge.draft.is_same else _write(tx, taken, user_id, merge.draft)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldApart:
+    """Who speaks when, as a job has found out of a recording whose words are there already."""
+
+    turns: Sequence[Turn]
+    model: str | None
+
+
+def tell_apart(tx: Tx, media_id: str, user_id: str, found: ToldApart) -> None:
+    """Give the words of the current transcript their speakers, as its next revision; text and
+    names stay. Nothing, if nobody is heard or there is no transcript any more."""
+    if not found.turns or store.about_current(tx, media_id) is None:
+        return
+    _lock(tx, media_id)
+    kept = _kept(store.with_state(tx, media_id, "current"))
+    assert kept is not None
+    before = kept.transcript
+    after = speakers.told_apart(before, found.turns, kept.names)
+    if after.engine is not None:
+        after = replace(after, engine=replace(after.engine, diarization_model=found.model))
+    draft = revisions.draft(before, after, "diarized")
+    if not draft.is_same:
+        _write(tx, kept, user_id, draft)
 
 
 def dismiss_candidate(tx: Tx, media_id: str) -> None:

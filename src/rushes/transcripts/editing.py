@@ -75,6 +75,8 @@ def edited(t: Transcript, changes: Sequence[SegmentEdit]) -> Transcript:
         by_id.setdefault(change.segment_id, []).append(change)
     if unknown := by_id.keys() - {each.id for each in t.segments}:
         raise errors.NotFound(f"no such segment: {min(unknown)}")
+    if not changes:
+        return t
     words = words_of(t)
     limits = [each.start for each in t.segments[1:]] + [float("inf")]
     segments: list[TranscriptSegment] = []

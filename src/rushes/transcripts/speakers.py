@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count, groupby, pairwise
 
@@ -119,6 +119,26 @@ def same_people(old: Transcript, new: Transcript) -> dict[str, str]:
             found[label] = next(each for each in names if each not in taken)
             taken.add(found[label])
     return found
+
+
+def told_apart(t: Transcript, turns: Sequence[Turn], names: Collection[str] = ()) -> Transcript:
+    """The same text with speakers anew. Whoever was there already keeps the label, so that names
+    stay right; nobody new gets one that was used (or is among `names`)."""
+    new = labelled(t, turns)
+    shared = same_people(t, new)
+    heard = labels(new)
+    given = {label: before for before, label in shared.items() if label in heard}
+    taken = {*labels(t), *names}
+    for label in heard:
+        if label not in given:
+            fresh = chain([label], (LABEL.format(number) for number in count()))
+            given[label] = next(each for each in fresh if each not in taken)
+        taken.add(given[label])
+    return replace(
+        new,
+        segments=[replace(each, speaker=given.get(each.speaker or "")) for each in new.segments],
+        words=[replace(each, speaker=given.get(each.speaker or "")) for each in new.words],
+    )
 
 
 def _shared_seconds(old: Transcript, new: Transcript) -> dict[tuple[str, str], float]:

@@ -178,6 +178,7 @@ SUMMARIES = {
     "GET /api/v1/media/{media_id}/transcript/revisions": "List what was changed in a transcript",
     "POST /api/v1/media/{media_id}/transcript/revert": "Go back to an older text",
     "PUT /api/v1/media/{media_id}/transcript/speakers": "Name the speakers",
+    "POST /api/v1/media/{media_id}/transcript/speakers": "Tell the speakers apart",
     "POST /api/v1/media/{media_id}/transcript/import": "Bring captions",
     "GET /api/v1/media/{media_id}/transcript/candidate": "Read a newer transcript",
     "GET /api/v1/media/{media_id}/transcript/candidate/merge": "See what taking it would keep",

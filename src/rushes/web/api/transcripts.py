@@ -121,6 +121,8 @@ def of_job(
         so_far = passage_store.read(tx, job_id) if partial and kept is None else []
     if kept is not None:
         return _rendered(request, kept, format)
+    if passages.tells_speakers_only(job.args):
+        raise errors.NotFound("this job only tells speakers apart: read the media's transcript")
     if job.state is State.COMPLETED:
         raise errors.NotFound("what this transcription has heard is not kept any more")
     if not partial:
