@@ -70,8 +70,9 @@ def merge(
     ours_of, theirs_of = _aligned_by_segment(base, ours, old, mine), _aligned(old, new)
     edits = list(_edits(old, mine, ours_of, is_exact=True))
     plan = _Plan(old, mine, new, chosen)
+    people: dict[str, str] = {}
     if (theirs.segments, theirs.words) == (base.segments, base.words):
-        merged, people = replace(ours, engine=theirs.engine), {}
+        merged = replace(ours, engine=theirs.engine)
         plan.run(edits, [])
     else:
         if not _is_other_language(base, theirs):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushes import errors
-from rushes.engines import catalog
+from rushes.engines import catalog, custom
 from rushes.engines.engine import (
     DEFAULT_SPEAKERS,
     RATE,
@@ -171,7 +171,7 @@ class TranscribeOptions:
 
 def _model(options: TranscribeOptions, engine: Engine, registry: Registry) -> str:
     name = options.model or registry.model(engine)
-    return catalog.find(name).name if engine.id == LOCAL else name
+    return (custom.known(name) or catalog.find(name).name) if engine.id == LOCAL else name
 
 
 def _language(given: str | None) -> str | None:
