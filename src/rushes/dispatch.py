@@ -53,7 +53,7 @@ from rushes.renditions import LISTS, cleaned, encode, planned, stamped
 from rushes.storage.storage import Storage
 from rushes.transcripts import archive, passages
 from rushes.transcripts import transcript as transcripts
-from rushes.transcripts.archive import Prepared
+from rushes.transcripts.archive import Prepared, ToldApart
 from rushes.verbs import Verb
 
 # How often a divided job tells how far its parts are.
@@ -191,17 +191,20 @@ class Dispatch(Files):
         self._discard_unused(done.left_out)
         return done.state
 
-    def _transcript(self, completion: Completion) -> Prepared | None:
+    def _transcript(self, completion: Completion) -> Prepared | ToldApart | None:
         """Of the passages that the claim's job has kept; None for a job that keeps none."""
         if completion.manifest is None:
             return None
         with self._db.read() as tx:
-            job = jobs.held(tx, completion.claim)
-            if job is None or job["kind"] != pipeline.TRANSCRIBE:
+            held = jobs.held(tx, completion.claim)
+            job = jobs.get(tx, completion.claim.job_id)
+            if held is None or job is None or job.kind != pipeline.TRANSCRIBE:
                 return None
             contents = passage_store.read(tx, completion.claim.job_id)
-        heard = passages.made_of(contents, passages.engine_of(completion.result))
-        return archive.prepared(heard)
+        engine = passages.engine_of(completion.result)
+        if passages.tells_speakers_only(job.args):
+            return ToldApart(turns=passages.turns(contents) or (), model=engine.diarization_model)
+        return archive.prepared(passages.made_of(contents, engine))
 
     def fail(self, claim: Claim, error_class: str, code: str, message: str) -> State:
         kind = ErrorClass(error_class)

@@ -127,6 +127,21 @@ def test_what_is_said_is_printed_and_found(at: Shell, server: Running, media_id:
     assert "nothing was found" in at.err
 
 
+def test_its_speakers_are_told_apart(at: Shell, server: Running, media_id: str) -> None:
+    assert at.run("media", "diarize", media_id) != 0
+    add = partial(
+        archive.add, media_id=media_id, user_id="", job_id=None, transcript=said("Good morning.")
+    )
+    server.rushes.db.run(add)
+    assert at.run("media", "diarize", media_id) != 0
+    assert "it is being transcribed just now" in at.err
+    for each in server.rushes.jobs(media_id=media_id, kind="transcribe"):
+        server.rushes.cancel(each.id)
+    job = at.json("media", "diarize", media_id, "--speakers", "2")
+    assert (job["kind"], job["state"]) == ("transcribe", "queued")
+    assert (job["args"]["only"], job["args"]["speakers"]) == ("speakers", 2)
+
+
 def test_a_media_is_listened_to_again(at: Shell, media_id: str) -> None:
     job = at.json("media", "retranscribe", media_id, "--language", "de", "--speakers", "2")
     assert (job["kind"], job["state"]) == ("transcribe", "queued")

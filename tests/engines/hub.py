@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,14 @@ NAME = "whisper-toy"
 # Larger than what is read at once, so that it can be cut in the middle.
 CONTENT = {"model.bin": bytes(range(256)) * 8_000, "config.json": b'{"toy": true}'}
 REPO, REVISION = "toys/whisper", "0" * 40
+FILES = f"/{REPO}/resolve/{REVISION}/"
+# As a repository has it that nobody has put into the catalog.
+MODEL = {
+    **CONTENT,
+    "tokenizer.json": b'{"version": "1.0"}',
+    "vocabulary.txt": b"word\n" * 51864,
+    "README.md": b"# A toy",
+}
 PACKAGES = {"toy-data-1": "1.0", "toy-data-2": "1.0"}
 
 
@@ -89,6 +98,25 @@ class Hub:
     hold: threading.Event | None = None
     reached: threading.Event = field(default_factory=threading.Event)
 
+    def answer(self, path: str) -> bytes | None:
+        if path == f"/api/models/{REPO}?blobs=true":
+            return self._description()
+        return self.content.get(path.removeprefix(FILES)) if path.startswith(FILES) else None
+
+    def _description(self) -> bytes:
+        """Of large files a hub tells the hash, of small ones only the size."""
+        siblings: list[dict[str, Any]] = [
+            {"rfilename": name, "size": len(data), "blobId": "0" * 40}
+            for name, data in self.content.items()
+        ]
+        for each in siblings:
+            if each["rfilename"] == "model.bin":
+                digest = hashlib.sha256(self.content["model.bin"]).hexdigest()
+                each["lfs"] = {"sha256": digest, "size": each["size"], "pointerSize": 134}
+        card = {"license": "mit", "language": ["en"]}
+        told = {"id": REPO, "sha": REVISION, "siblings": siblings, "cardData": card}
+        return json.dumps(told).encode()
+
     def asked_for(self, name: str) -> list[str]:
         """The Range header of each time, or an empty one."""
         return [ranged for asked, ranged in self.asked if asked == name]
@@ -102,16 +130,15 @@ def serving() -> Iterator[Hub]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            prefix = f"/{REPO}/resolve/{REVISION}/"
-            name = self.path.removeprefix(prefix)
+            name = self.path.removeprefix(FILES)
             ranged = self.headers.get("Range", "")
             hub.asked.append((name, ranged))
             hub.reached.set()
-            data = hub.content.get(name)
-            if not self.path.startswith(prefix) or data is None:
+            data = hub.answer(self.path)
+            if data is None:
                 self.send_error(404)
                 return
-            if hub.damaged_answers:
+            if hub.damaged_answers and name != self.path:
                 hub.damaged_answers -= 1
                 data = b"?" + data[1:]
             start = int(ranged.removeprefix("bytes=").rstrip("-")) if ranged else 0

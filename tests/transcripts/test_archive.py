@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from rushes.transcripts import archive, captions
 from rushes.transcripts import store as transcript_store
 from rushes.transcripts.archive import Kept
 from rushes.transcripts.editing import SegmentEdit
+from rushes.transcripts.three_way import Choice
 from speaking import add, edit, found, kept, revert, said, spoken, texts
 from world import World
 
@@ -32,6 +33,16 @@ def accept(world: World, media_id: str) -> Kept:
     assert other is not None
     revision = kept(world, media_id).revision
     return world.run(lambda tx: archive.accept_candidate(tx, media_id, other.id, revision))
+
+
+def merge(world: World, media_id: str, choices: dict[int, Choice] | None = None) -> Kept:
+    with world.db.read() as tx:
+        made = archive.draft_merge(tx, media_id, choices)()
+    return world.run(
+        lambda tx: archive.accept_candidate(
+            tx, media_id, made.candidate.id, made.current.revision, "ada", made
+        )
+    )
 
 
 def status(world: World, media_id: str) -> str:
@@ -155,6 +166,68 @@ def test_a_candidate_that_nobody_has_seen_is_not_taken(world: World) -> None:
         take(newer, 1)
     assert texts(kept(world, media_id)) == ["Corrected meanwhile."]
     assert texts(take(newer, kept(world, media_id).revision)) == ["Third try."]
+
+
+def test_corrections_and_names_are_taken_over_into_a_newer_transcript(world: World) -> None:
+    people = ["SPEAKER_00", "SPEAKER_01"]
+    media_id = spoken(world, "He heard a deep.", "Then it was quiet.", speakers=people)
+    edit(world, media_id, 0, seg_000001="He heard a beep.")
+    world.run(lambda tx: archive.rename_speakers(tx, media_id, {"SPEAKER_01": "Ada"}))
+    newer = said("He heard a deep.", "Then all was quiet.", speakers=people[::-1])
+    add(world, media_id, newer)
+    before = kept(world, media_id)
+    taken = merge(world, media_id)
+    assert (
+        texts(taken) == texts(kept(world, media_id)) == ["He heard a beep.", newer.segments[1].text]
+    )
+    assert taken.names == kept(world, media_id).names == {"SPEAKER_00": "Ada"}
+    assert found(world, "beep") == [(media_id, 0.0)]
+    assert found(world, "deep") == []
+    with world.db.read() as tx:
+        [revision] = archive.history(tx, media_id)
+        heard = archive.at_revision(tx, media_id, taken.first_revision)
+    assert (revision.reason, revision.user_id) == ("merged", "ada")
+    assert texts(heard) == ["He heard a deep.", "Then all was quiet."]
+    back = world.run(lambda tx: archive.restore(tx, media_id, before.id, taken.revision))
+    assert (texts(back), back.names) == (texts(before), before.names)
+
+
+def test_what_was_taken_over_is_taken_over_again(world: World) -> None:
+    media_id = spoken(world, "He heard a deep.")
+    edit(world, media_id, 0, seg_000001="He heard a beep.")
+    for text in ("So he heard a deep.", "And so he heard a deep."):
+        add(world, media_id, said(text))
+        assert texts(merge(world, media_id)) == [text.replace("deep", "beep")]
+
+
+def test_of_a_conflict_peoples_words_stay_unless_they_choose(world: World) -> None:
+    for choices, expected in (({}, "He heard a beep."), ({0: "theirs"}, "He heard a peep.")):
+        media_id = spoken(world, "He heard a deep.")
+        edit(world, media_id, 0, seg_000001="He heard a beep.")
+        add(world, media_id, said("He heard a peep."))
+        assert texts(merge(world, media_id, cast("dict[int, Choice]", choices))) == [expected]
+
+
+def test_corrections_from_before_a_trim_are_taken_over(world: World) -> None:
+    media_id = spoken(world, "Cut off.", "He heard a deep.")
+    edit(world, media_id, 0, seg_000002="He heard a beep.")
+    world.run(lambda tx: archive.replace_cut(tx, media_id, shift=-10.0, end=None))
+    add(world, media_id, said("He heard a deep."))
+    assert texts(merge(world, media_id)) == ["He heard a beep."]
+
+
+def test_who_names_a_speaker_while_somebody_accepts_loses_nothing(world: World) -> None:
+    media_id = spoken(world, "He heard a deep.", speakers=["SPEAKER_00"])
+    edit(world, media_id, 0, seg_000001="He heard a beep.")
+    add(world, media_id, said("He heard a deep.", speakers=["SPEAKER_00"]))
+    with world.db.read() as tx:
+        made = archive.draft_merge(tx, media_id)()
+    world.run(lambda tx: archive.rename_speakers(tx, media_id, {"SPEAKER_00": "Ada"}))
+    with pytest.raises(errors.WrongState):
+        world.run(
+            lambda tx: archive.accept_candidate(tx, media_id, made.candidate.id, 1, "ada", made)
+        )
+    assert merge(world, media_id).names == {"SPEAKER_00": "Ada"}
 
 
 # Revisions

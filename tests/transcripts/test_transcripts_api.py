@@ -224,8 +224,41 @@ def test_a_newer_transcript_waits_to_be_taken_or_left(talk: Talk) -> None:
     stale = {**choice, "revision": 0}
     assert code(talk.ada.post(f"{there}/accept", json=stale)) == (409, "edited_meanwhile")
     assert talk.ada.post(f"{there}/accept").status_code == 422
+    choice["merge"] = False
     assert talk.ada.post(f"{there}/accept", json=choice).json()["candidate"] is None
     assert talk.ada.get(talk.path).json()["text"] == "Heard once more."
+
+
+@pytest.mark.parametrize(("take", "expected"), [(None, "day"), ("ours", "day"), ("theirs", "noon")])
+def test_accepting_keeps_corrections_and_lets_people_choose_in_conflicts(
+    talk: Talk, take: str | None, expected: str
+) -> None:
+    talk.correct(0, "Good day, Ada!")
+    talk.ada.put(f"{talk.path}/speakers", json={"names": {"SPEAKER_01": "Bob"}})
+    talk.correct(1, "Good evening & good night, Bob.", "seg_000002")
+    talk.hear("Good noon, Ada.", "Good <b>evening</b> & night, Bob. Bye.")
+    there = f"{talk.path}/candidate"
+    preview = talk.ada.get(f"{there}/merge").json()
+    [conflict] = preview.pop("conflicts")
+    choice = {"id": preview.pop("id"), "revision": preview["revision"]}
+    assert preview == {
+        "revision": 2,
+        "corrections": 4,
+        "kept": 3,
+        "speaker_names": {"SPEAKER_01": "Bob"},
+    }
+    told = ("number", "base", "ours", "theirs")
+    assert [conflict[name] for name in told] == [0, "morning,", "day,", "noon,"]
+    choices = [{"conflict": 0, "take": take}] if take else []
+    wrong = {**choice, "choices": [{"conflict": 7, "take": "ours"}]}
+    assert talk.ada.post(f"{there}/accept", json=wrong).status_code == 422
+    facts = talk.ada.post(f"{there}/accept", json={**choice, "choices": choices}).json()
+    assert (facts["speaker_names"], facts["edited"]) == ({"SPEAKER_01": "Bob"}, True)
+    assert talk.text().split("\n\n")[0].strip().endswith(f"Good {expected}, Ada!")
+    assert "Bob: Good evening & good night, Bob. Bye." in talk.text()
+    [revision] = talk.ada.get(f"{talk.path}/revisions").json()["items"]
+    assert revision["reason"] == "merged"
+    assert talk.ada.get(f"{there}/merge").status_code == 404
 
 
 def test_what_was_replaced_is_listed_and_can_be_brought_back(talk: Talk) -> None:

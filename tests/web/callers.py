@@ -202,6 +202,8 @@ class Resources:
         for name, make_id in self._makers().items():
             if f"{{{name}}}" in path:
                 path = path.replace(f"{{{name}}}", make_id(route, owner))
+        if "/models/" in path:
+            path = path.replace("{name:path}", self._model())
         path = path.replace("{slot}", "watch").replace("{name:path}", "720p/seg_1.m4s")
         path = path.replace("{model_id:path}", "whisper-1")
         return Call(route.method, path, self._options(key, owner))
@@ -234,6 +236,7 @@ class Resources:
                 "revision": 1,
             },
             "POST /media/{media_id}/transcript/restore": {"id": self._away, "revision": 1},
+            "POST /media/{media_id}/transcript/speakers": {"speakers": 2},
             "PUT /media/{media_id}/transcript/speakers": {"names": {"SPEAKER_00": "Grace"}},
             "PUT /profiles/{name}": {"crf": 20},
             "PUT /transcription-profiles/{name}": {"language": "de"},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engines import hub as hubs
-from engines.hub import CONTENT, NAME, Hub
+from engines.hub import CONTENT, MODEL, NAME, REPO, Hub
 from running import Running
 from rushes.engines import catalog, fetching
 from shell import until
@@ -96,6 +96,35 @@ def test_what_cannot_be_fetched_says_why_and_can_be_tried_again(running: Running
                 admin.delete(f"/models/transcription/{name}"),
             ):
                 assert answer.status_code == 404, name
+
+
+def test_a_repository_of_the_hub_is_fetched_by_admins_and_named_by_all(
+    running: Running, hub: Hub
+) -> None:
+    hub.content = dict(MODEL)
+    hub.hold = threading.Event()
+    path = f"/models/transcription/{REPO}"
+
+    def listed(client: Any) -> dict[str, Any]:
+        items = client.get("/models/transcription").json()["items"]
+        return next((each for each in items if each["name"] == REPO), {})
+
+    with running.client() as admin, running.user() as ada:
+        assert listed(ada) == {}
+        assert ada.post(f"{path}/pull").status_code == 403
+        assert admin.delete(path).status_code == 404
+        begun = admin.post(f"{path}/pull")
+        assert (begun.status_code, begun.json()["installed"]) == (202, False)
+        assert listed(ada)["download"]["error"] is None
+        hub.hold.set()
+        until(lambda: listed(ada)["installed"])
+        assert listed(ada)["licence"] == "mit"
+        until(lambda: not fetching_threads())
+        assert admin.delete(path).status_code == 204
+        assert listed(ada)["installed"] is False
+        for name in ("local/mine", "%2Ftmp%2Fmodel", "a/../b", "a%2F..%2Fb", "a/b/c", "a/..%2F"):
+            answer = admin.post(f"/models/transcription/{name}/pull")
+            assert answer.status_code in (404, 405), name
 
 
 def test_a_server_that_stops_ends_its_downloads(running: Running, hub: Hub) -> None:

@@ -275,6 +275,27 @@ def retranscribe(
 
 
 @app.command
+def diarize(
+    id: Id,
+    /,
+    *,
+    speakers: Annotated[int | None, cyclopts.Parameter(help="How many there are.")] = None,
+    min_speakers: Annotated[int | None, cyclopts.Parameter(help="At least so many.")] = None,
+    max_speakers: Annotated[int | None, cyclopts.Parameter(help="At most so many.")] = None,
+    track: Annotated[int | None, cyclopts.Parameter(help="Of the sound, from 1.")] = None,
+    json: output.Json = False,
+) -> None:
+    """Tell the speakers of its transcript apart; the words stay as they are."""
+    body = {
+        "speakers": speakers,
+        "min_speakers": min_speakers,
+        "max_speakers": max_speakers,
+        "track": track,
+    }
+    _order(id, "transcript/speakers", body, json)
+
+
+@app.command
 def transcript(
     id: Id,
     /,

@@ -22,7 +22,17 @@ app = cyclopts.App(
     help_epilogue="",
 )
 
-Name = Annotated[str, cyclopts.Parameter(help="The model's name, such as whisper-base.")]
+Name = Annotated[
+    str,
+    cyclopts.Parameter(
+        help="Such as whisper-base; a repository of the hub; or, to pull, a directory."
+    ),
+]
+Forget = Annotated[
+    bool,
+    output.FLAG,
+    cyclopts.Parameter(help="Let other files come under this name; only of those not built in."),
+]
 From = Annotated[
     str | None,
     cyclopts.Parameter(
@@ -59,10 +69,15 @@ def list_models(*, json: output.Json = False) -> None:
 
 @app.command
 def pull(name: Name, /, *, source: From = None, json: output.Json = False) -> None:
-    """Fetch a model, so that no job has to wait for it."""
+    """Fetch a model, so that no job has to wait for it.
+
+    Any Whisper model for CTranslate2 will do: a repository of the hub, or a directory, which is
+    called local/ and its name. What comes first under a name has to come from then on.
+    """
     with _refusals():
+        name, source = _named(name, source)
         pulled = _pull(name, source)
-        canonical = _cache().path(name).name
+        canonical = _cache().wanted(name).name
     if json:
         output.print_json({"name": canonical, "source": pulled.source, "notes": pulled.notes})
         return
@@ -72,17 +87,35 @@ def pull(name: Name, /, *, source: From = None, json: output.Json = False) -> No
 
 
 @app.command(name="rm")
-def remove(name: Name, /, *, json: output.Json = False) -> None:
+def remove(name: Name, /, *, forget: Forget = False, json: output.Json = False) -> None:
     """Remove a model and what was fetched of it."""
     with _refusals():
         cache = _cache()
-        canonical = cache.path(name).name
-        if not cache.remove(name):
+        canonical = cache.wanted(name).name
+        if not cache.remove(name, forget=forget):
             raise errors.NotFound(f"{canonical} is not here")
     if json:
         output.print_json({"name": canonical, "removed": True})
     else:
         print(f"{canonical} is removed")
+
+
+def _named(name: str, source: str | None) -> tuple[str, str | None]:
+    """A directory has the name of its own, and is where the files come from."""
+    from rushes.engines import custom
+
+    if source is not None or not name.startswith((".", "/", "~")):
+        return name, source
+    path = Path(name).expanduser()
+    if not path.is_dir():
+        raise errors.NotFound(f"there is no directory {name}")
+    own = custom.own_name(path)
+    if own is None:
+        raise errors.NotFound(
+            f"{name} cannot be the name of a model: letters, digits, dots, hyphens and underscores"
+            " can; or say what to call it: rushes models pull local/NAME --from DIR"
+        )
+    return own, str(path)
 
 
 def _pull(name: str, source: str | None) -> Pulled:

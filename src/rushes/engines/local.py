@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rushes import errors
-from rushes.engines import catalog
+from rushes.engines import catalog, custom
 from rushes.engines.cache import Cache
 from rushes.engines.engine import (
     DEFAULT_MODEL,
@@ -65,16 +65,16 @@ class LocalEngine:
 
     def capabilities(self) -> Capabilities:
         device = "cuda" if self._device != "cpu" and _has_card() else "cpu"
-        chosen = catalog.known(self._model_name) if self._model_name else DEFAULT_MODEL
+        chosen = custom.known(self._model_name) if self._model_name else DEFAULT_MODEL
         defaults = (chosen, DEFAULT_SPEAKERS)
-        models = [self._model(each, defaults) for each in catalog.MODELS.values()]
+        models = [self._model(each, defaults) for each in self._cache.entries()]
         return Capabilities(provider=self.id, device=device, models=models, reason=self._reason())
 
     def prepare(
         self, models: Sequence[str], progress: Callable[[float, str], None], watch: Watch
     ) -> None:
         self._check()
-        entries = [catalog.find(each) for each in models]
+        entries = [self._cache.entry(each) for each in models]
         missing = [each for each in entries if not self._cache.installed(each.name)]
         for number, entry in enumerate(missing):
             if not self._auto_download:
@@ -119,7 +119,7 @@ class LocalEngine:
 
     def _ready(self, name: str, purpose: str) -> catalog.CatalogModel:
         self._check()
-        entry = catalog.find(name)
+        entry = self._cache.entry(name)
         if entry.purpose != purpose:
             raise ModelUnavailable(f"{entry.name} is no model for {purpose}")
         if not self._cache.installed(entry.name):

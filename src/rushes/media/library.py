@@ -20,7 +20,7 @@ from rushes.media.media import Media, NewMedia
 from rushes.protocol import Claim
 from rushes.renditions import stamped
 from rushes.transcripts import archive, search
-from rushes.transcripts.archive import Prepared
+from rushes.transcripts.archive import Prepared, ToldApart
 
 LONGEST_SECONDS = 1e9
 
@@ -102,11 +102,11 @@ def complete(
     result: Any = None,
     *,
     files: int | None = None,
-    heard: Prepared | None = None,
+    heard: Prepared | ToldApart | None = None,
 ) -> Completed:
     """Complete the job and publish what it built: both, or neither. Call it in `Database.begin`.
     `files`: so many of the claim were found to be right, and there must not be any others.
-    `heard`: the transcript that the job has made."""
+    `heard`: the transcript that the job has made, or the speakers of the one that is there."""
     # First, as deleting does: otherwise the two lock each other out and one has to start again.
     store.lock_media_of_job(tx, claim.job_id)
     relation_store.lock_whole(tx, claim.job_id)
@@ -127,11 +127,18 @@ def complete(
             if published.slot == kinds.WATCH:
                 _note_facts(tx, job)
     if heard is not None and job.media_id is not None:
-        archive.add(tx, media_id=job.media_id, user_id=job.user_id, job_id=job.id, transcript=heard)
+        _keep_heard(tx, job, job.media_id, heard)
         passage_store.forget(tx, [job.id])
         _note_length(tx, job)
     requests.follow_up(tx, queue, job, before)
     return Completed(State.COMPLETED, left_out)
+
+
+def _keep_heard(tx: Tx, job: Job, media_id: str, heard: Prepared | ToldApart) -> None:
+    if isinstance(heard, ToldApart):
+        archive.tell_apart(tx, media_id, job.user_id, heard)
+    else:
+        archive.add(tx, media_id=media_id, user_id=job.user_id, job_id=job.id, transcript=heard)
 
 
 def _edit(tx: Tx, job: Job) -> Edit:

@@ -23,7 +23,7 @@ from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, NewMedia
 from rushes.tools import ladder
 from rushes.tools import profile as profile_tools
-from rushes.transcripts import archive
+from rushes.transcripts import archive, passages
 
 
 def first_jobs(tx: Tx, media_id: str, new: NewMedia) -> list[NewJob]:
@@ -177,8 +177,8 @@ def _check_same(live: Job | None, new: NewJob) -> None:
 
 def _last_profile(tx: Tx, media_id: str) -> profiles.Named:
     """The one this media was made with, if it is still there."""
-    text = store.last_args(tx, media_id, pipeline.MAKES_VERSION)
-    name = jobs.decode(text).get("profile") if text else None
+    recent = store.recent_args(tx, media_id, pipeline.MAKES_VERSION)
+    name = jobs.decode(recent[0]).get("profile") if recent else None
     before = profiles.get(tx, name) if isinstance(name, str) else None
     return before or profiles.resolve(tx, None)
 
@@ -223,6 +223,29 @@ def transcribe(
     new = pipeline.transcribe(item.id, item.user_id, args)
     if same := _make_room(tx, queue, item.id, new.args, anew=anew):
         return same
+    return queue.enqueue(tx, replace(new, dedupe_key=_free_key(tx, item.id))).id
+
+
+def tell_speakers_apart(tx: Tx, queue: Queue, item: Media, options: Mapping[str, Any]) -> str:
+    """Of the transcript that is there, without hearing its words again. A transcription that waits
+    or runs is not disturbed: it is the one to ask for speakers."""
+    item = _locked(tx, item)
+    if item.source_key is None:
+        raise errors.WrongState("this media has no source to listen to")
+    if archive.found(tx, item.id).is_outdated:
+        raise errors.WrongState(
+            "the recording was edited since this transcript was made: transcribe it again instead"
+        )
+    given = {name: value for name, value in options.items() if value is not None}
+    edit = edits.encode(item.edit) or None
+    new = pipeline.transcribe(
+        item.id, item.user_id, {**given, passages.ONLY: passages.SPEAKERS, "edit": edit}
+    )
+    for each in _live_transcriptions(tx, item.id):
+        if each.cancel_requested_at is None:
+            if jobs.encode(each.args) == jobs.encode(dict(new.args)):
+                return each.id
+            raise errors.WrongState("it is being transcribed just now: wait for that, or cancel it")
     return queue.enqueue(tx, replace(new, dedupe_key=_free_key(tx, item.id))).id
 
 
@@ -292,8 +315,9 @@ def _hear_again(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
 
 
 def _last_options(tx: Tx, media_id: str) -> dict[str, Any]:
-    text = store.last_args(tx, media_id, [pipeline.TRANSCRIBE])
-    return jobs.decode(text) if text else {}
+    """Of the last transcription that has heard words."""
+    recent = map(jobs.decode, store.recent_args(tx, media_id, [pipeline.TRANSCRIBE]))
+    return next((each for each in recent if not passages.tells_speakers_only(each)), {})
 
 
 def _fit_transcript(tx: Tx, done: Job, before: Edit) -> None:

@@ -571,12 +571,13 @@ def stopped_jobs(tx: Tx, media_id: str, *, since: int, besides: Sequence[str]) -
     return [row["id"] for row in rows]
 
 
-def last_args(tx: Tx, media_id: str, kinds: Sequence[str]) -> str | None:
-    """The arguments of the newest job of these kinds for a media."""
-    row = tx.one(
+def recent_args(tx: Tx, media_id: str, kinds: Sequence[str], limit: int = 20) -> list[str]:
+    """The arguments of the newest jobs of these kinds for a media, newest first."""
+    rows = tx.all(
         "SELECT args FROM jobs WHERE media_id = :media_id AND kind IN ({given:kind text})"
-        " ORDER BY id DESC LIMIT 1",
+        " ORDER BY id DESC LIMIT :limit",
         given=[{"kind": kind} for kind in kinds],
         media_id=media_id,
+        limit=limit,
     )
-    return row["args"] if row else None
+    return [row["args"] for row in rows]

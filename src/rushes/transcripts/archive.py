@@ -1,14 +1,15 @@
 """The transcripts of a media: what the machine heard, what people made of it, and which is read.
 
 A machine's transcript never changes; people's changes are revisions on top of it. A new one takes
-the place of one that nobody has touched, and is a candidate beside one that somebody has. What is
-not read any more is put away and can be brought back. Every verb that changes something begins by
-locking the media, and leaves search as true as the text. What takes long is drafted before that.
+the place of one that nobody has touched, and is a candidate beside one that somebody has; accepting
+it takes corrections and names over. What is not read any more is put away and can be brought back.
+Every verb that changes something begins by locking the media, and leaves search as true as the
+text. What takes long is drafted before that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,10 +17,11 @@ import msgspec
 
 from rushes import errors, ids
 from rushes.db.database import Tx
-from rushes.transcripts import editing, revisions, search, store
+from rushes.transcripts import editing, revisions, search, speakers, store, three_way
 from rushes.transcripts.editing import SegmentEdit
 from rushes.transcripts.revisions import Reason, RevisionDraft, SegmentChange
-from rushes.transcripts.transcript import Transcript
+from rushes.transcripts.three_way import Choice, Merged
+from rushes.transcripts.transcript import Transcript, Turn
 
 Origin = Literal["machine", "imported"]
 State = Literal["current", "candidate", "retired"]
@@ -210,17 +212,76 @@ def add(
     return _insert(tx, media_id, user_id, "current", "machine", transcript, job_id)
 
 
-def accept_candidate(tx: Tx, media_id: str, id: str, revision: int) -> Kept:
-    """It is the current one from now on, unless either is another one than whoever decides has
-    seen. Names of speakers are not taken over: it may have counted them differently."""
-    _lock(tx, media_id)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """What accepting the candidate would make of both; `draft` is a revision on top of it."""
+
+    current: Kept
+    candidate: Kept
+    result: Merged
+    draft: RevisionDraft
+
+
+def check_candidate(tx: Tx, media_id: str, id: str, revision: int) -> None:
+    """That both are what somebody has seen."""
     other = found_candidate(tx, media_id)
     _check_current(tx, media_id, revision)
     if other.id != id:
         raise errors.WrongState("there is a newer transcript to choose from: read that first")
+
+
+def draft_merge(
+    tx: Tx, media_id: str, choices: Mapping[int, Choice] | None = None
+) -> Callable[[], Merge]:
+    """Reads what it takes; what is returned merges it, which takes long."""
+    kept, other = found(tx, media_id), found_candidate(tx, media_id)
+    later = _later(tx, kept, kept.first_revision)
+    return lambda: _merged(kept, other, later, choices or {})
+
+
+def accept_candidate(
+    tx: Tx, media_id: str, id: str, revision: int, user_id: str = NOBODY, merge: Merge | None = None
+) -> Kept:
+    """It is the current one from now on, unless either is another one than whoever decides has
+    seen. With `merge`, what people made of the old one is its next revision."""
+    _lock(tx, media_id)
+    check_candidate(tx, media_id, id, revision)
+    if merge is not None and found(tx, media_id).names != merge.current.names:
+        raise errors.WrongState("somebody has named speakers meanwhile: try again")
     store.set_state(tx, media_id, "current", "retired")
     store.promote_candidate(tx, media_id)
-    return _indexed(tx, found(tx, media_id))
+    taken = found(tx, media_id)
+    if merge is None:
+        return _indexed(tx, taken)
+    if merge.result.names:
+        store.set_names(tx, taken.id, revisions.encode(merge.result.names))
+        taken = replace(taken, names=merge.result.names)
+    return _indexed(tx, taken) if merge.draft.is_same else _write(tx, taken, user_id, merge.draft)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldApart:
+    """Who speaks when, as a job has found out of a recording whose words are there already."""
+
+    turns: Sequence[Turn]
+    model: str | None
+
+
+def tell_apart(tx: Tx, media_id: str, user_id: str, found: ToldApart) -> None:
+    """Give the words of the current transcript their speakers, as its next revision; text and
+    names stay. Nothing, if nobody is heard or there is no transcript any more."""
+    if not found.turns or store.about_current(tx, media_id) is None:
+        return
+    _lock(tx, media_id)
+    kept = _kept(store.with_state(tx, media_id, "current"))
+    assert kept is not None
+    before = kept.transcript
+    after = speakers.told_apart(before, found.turns, kept.names)
+    if after.engine is not None:
+        after = replace(after, engine=replace(after.engine, diarization_model=found.model))
+    draft = revisions.draft(before, after, "diarized")
+    if not draft.is_same:
+        _write(tx, kept, user_id, draft)
 
 
 def dismiss_candidate(tx: Tx, media_id: str) -> None:
@@ -341,6 +402,22 @@ def import_captions(
 
 
 # How
+
+
+def _merged(
+    kept: Kept, other: Kept, later: Sequence[Mapping[str, Any]], choices: Mapping[int, Choice]
+) -> Merge:
+    """`later`: all revisions of the current one. What it was before them is the base."""
+    ours, theirs = kept.transcript, other.transcript
+    base = revisions.fitted(revisions.before(ours, later), revisions.moves(later))
+    result = three_way.merge(base, ours, theirs, names=kept.names, choices=choices)
+    if unknown := choices.keys() - {each.number for each in result.conflicts}:
+        raise errors.BadField("choices", f"there is no conflict {min(unknown)}")
+    draft = revisions.draft(theirs, result.transcript, "merged")
+    if not draft.is_same:
+        # Nothing of it was searched so far.
+        draft = replace(draft, segment_ids=None)
+    return Merge(current=kept, candidate=other, result=result, draft=draft)
 
 
 def _lock(tx: Tx, media_id: str) -> str:

@@ -75,6 +75,8 @@ def edited(t: Transcript, changes: Sequence[SegmentEdit]) -> Transcript:
         by_id.setdefault(change.segment_id, []).append(change)
     if unknown := by_id.keys() - {each.id for each in t.segments}:
         raise errors.NotFound(f"no such segment: {min(unknown)}")
+    if not changes:
+        return t
     words = words_of(t)
     limits = [each.start for each in t.segments[1:]] + [float("inf")]
     segments: list[TranscriptSegment] = []
@@ -132,10 +134,10 @@ class _Atom:
 
     @property
     def key(self) -> str:
-        return _key(self.text)
+        return word_key(self.text)
 
 
-def _key(text: str) -> str:
+def word_key(text: str) -> str:
     """Case and punctuation do not make another word."""
     return "".join(each.word for each in tokens.tokens(text)) or text
 
@@ -146,10 +148,10 @@ def _realigned(
     """Words that stay keep their times, new ones get the time of those that they stand for, and
     what was not there before gets what is between its neighbours."""
     old = [atom for word in words for atom in _atoms(word)]
-    new = _texts(text)
+    new = split_text(text)
     made: list[Word] = []
-    opcodes = _opcodes([each.key for each in old], [_key(each) for each in new])
-    for tag, first, end, new_first, new_end in opcodes:
+    found = opcodes([each.key for each in old], [word_key(each) for each in new])
+    for tag, first, end, new_first, new_end in found:
         fresh = new[new_first:new_end]
         if tag == "equal":
             made += _kept(old[first:end], fresh)
@@ -161,7 +163,7 @@ def _realigned(
     return [_inside(word, limit) for word in made]
 
 
-def _opcodes(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+def opcodes(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     counts, new_counts = Counter(old), Counter(new)
     pairs = sum(count * new_counts[key] for key, count in counts.items())
     if pairs * min(len(old), len(new)) <= ALIGNING_STEPS:
@@ -187,7 +189,7 @@ def _inside(word: Word, limit: float) -> Word:
 
 
 def _atoms(word: Word) -> list[_Atom]:
-    texts = _texts(word.word) or [word.word]
+    texts = split_text(word.word) or [word.word]
     edges = _edges(texts, word.start, word.end)
     last = len(texts) - 1
     return [
@@ -196,7 +198,7 @@ def _atoms(word: Word) -> list[_Atom]:
     ]
 
 
-def _texts(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """Words; where there are no spaces, characters with the punctuation that follows them."""
     found: list[str] = []
     for chunk in text.split():

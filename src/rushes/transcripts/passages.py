@@ -20,7 +20,14 @@ TURNS_PER_PAGE = 2000
 # Where the next attempt goes on; means nothing to anybody but the handler.
 NEXT = "next"
 WORD_LIMIT = 100
+# Of a transcription's arguments: what it is about, if it is not to hear the words.
+ONLY, SPEAKERS = "only", "speakers"
 LABEL = "SPEAKER_{:02d}"
+
+
+def tells_speakers_only(args: Mapping[str, Any]) -> bool:
+    """The words are there already; who speaks when is all that the job says."""
+    return args.get(ONLY) == SPEAKERS
 
 
 def encode(passage: Passage, *, next: Any = None) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from rushes.transcripts import transcript as transcripts
 from rushes.transcripts.editing import Difference
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
-Reason = Literal["edited", "reverted", "trimmed"]
+ChangeReason = Literal["edited", "reverted", "merged", "diarized"]
+Reason = Literal["edited", "reverted", "trimmed", "merged", "diarized"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ def read(document: str) -> Transcript:
     return msgspec.json.decode(document, type=Transcript)
 
 
-def draft(old: Transcript, new: Transcript, reason: Literal["edited", "reverted"]) -> RevisionDraft:
+def draft(old: Transcript, new: Transcript, reason: ChangeReason) -> RevisionDraft:
     differences = editing.changed_segments(old, new)
     return RevisionDraft(
         reason=reason,

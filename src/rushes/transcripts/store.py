@@ -218,10 +218,10 @@ def last_trims(tx: Tx, id: str) -> list[Row]:
 
 
 def is_edited(tx: Tx, id: str) -> bool:
-    """By people, not by a trim."""
+    """By people, not by a trim or an engine."""
     row = tx.one(
         "SELECT 1 AS one FROM transcript_revisions WHERE transcript_id = :id"
-        " AND reason <> 'trimmed' LIMIT 1",
+        " AND reason IN ('edited','reverted','merged') LIMIT 1",
         id=id,
     )
     return row is not None

@@ -475,6 +475,28 @@ class Candidate(BaseModel):
     created_at: Time
 
 
+class MergeConflict(BaseModel):
+    """A stretch that people have corrected and the newer transcript hears differently."""
+
+    number: int = Field(description="To choose by when the candidate is accepted.")
+    start: float
+    end: float
+    base: str = Field(description="As it was heard before people corrected it.")
+    ours: str = Field(description="As people have it.")
+    theirs: str = Field(description="As the candidate has it.")
+
+
+class TranscriptMerge(BaseModel):
+    """What accepting the candidate makes of both."""
+
+    id: str = Field(description="Of the candidate.")
+    revision: int = Field(description="The newest one of the current transcript.")
+    corrections: int = Field(description="How many stretches of words people have corrected.")
+    kept: int = Field(description="Those of them that are taken over without a conflict.")
+    conflicts: list[MergeConflict]
+    speaker_names: dict[str, str] = Field(description="Taken over, by the new labels.")
+
+
 class TranscriptInfo(BaseModel):
     id: str
     media_id: str
@@ -516,7 +538,7 @@ class SegmentChange(BaseModel):
 class TranscriptRevision(BaseModel):
     revision: int
     user_id: str | None
-    reason: str = Field(description="edited, reverted or trimmed.")
+    reason: str = Field(description="edited, reverted, trimmed, merged or diarized.")
     changes: list[SegmentChange] = Field(description="Of a trim, which moves all, none.")
     created_at: Time
 

@@ -289,6 +289,53 @@ def test_a_worker_elsewhere_needs_nothing_but_http(either_server: Running, tmp_p
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+def test_speakers_are_told_apart_without_hearing_the_words_again(
+    either_server: Running, tmp_path: Path
+) -> None:
+    server = either_server
+    media_id = upload(server, recording(tmp_path / "talk.wav", list(range(12))))
+    engine = Scripted()
+    table = {"transcribe": Handler(lambda job: transcribe(job, Only(engine)))}  # type: ignore[arg-type]
+    coordinator = Remote(server.url, server.worker_key())
+    hello = protocol.Hello(kinds=["transcribe"], capabilities=["cpu"])
+    worker = Worker(coordinator, table, hello=hello, scratch_root=tmp_path / "scratch")
+    there = f"/media/{media_id}/transcript"
+    with server.client() as admin:
+        assert admin.post(f"{there}/speakers").status_code == 404
+        first = ask(server, media_id, language="en")
+        assert admin.post(f"{there}/speakers").status_code == 404
+        assert worker.step() == 1
+        heard = admin.get(there).json()
+        edit = {"revision": 0, "segments": [{"id": "seg_000001", "text": "Corrected, w0."}]}
+        assert admin.patch(there, json=edit).status_code == 200
+        text = admin.get(there).json()["text"]
+        for turns in ([(0, 4, 0), (4, 12, 1)], [(0, 6, 1), (6, 12, 0)]):
+            engine.turns = [SpeakerTurn(start=a, end=b, speaker=who) for a, b, who in turns]
+            asked = len(engine.asked)
+            job = admin.post(f"{there}/speakers", json={"speakers": 2}).json()
+            assert admin.post(f"{there}/speakers", json={"speakers": 2}).json()["id"] == job["id"]
+            assert admin.post(f"{there}/speakers").status_code == 409
+            assert worker.step() == 1
+            assert ended(server, job["id"])["status"] == "completed"
+            assert (len(engine.asked), engine.diarized[-1].speakers) == (asked, 2)
+            document, info = admin.get(there).json(), admin.get(f"{there}/info").json()
+            assert document["text"] == text
+            said = {each["word"]: each["speaker"] for each in document["words"]}
+            # Whoever spoke most of the time keeps the label, and with it the name.
+            assert (said["w3."], said["w11."]) == ("SPEAKER_00", "SPEAKER_01")
+            admin.put(f"{there}/speakers", json={"names": {"SPEAKER_01": "Ada"}})
+        assert said["w5."] == "SPEAKER_00"
+        assert document["engine"]["transcription_model"] == heard["engine"]["transcription_model"]
+        assert document["engine"]["diarization_model"] == "diarization-default"
+        assert info["speaker_names"] == {"SPEAKER_01": "Ada"}
+        found = admin.get(f"{there}/revisions").json()["items"]
+        assert [each["reason"] for each in found] == ["diarized", "diarized", "edited"]
+        assert admin.get(f"/transcriptions/{job['id']}/transcript").status_code == 404
+        again = admin.post(f"/media/{media_id}/retranscribe").json()
+    coordinator.close()
+    assert server.rushes.job(again["id"]).args == server.rushes.job(first["id"]).args
+
+
 def test_a_track_is_asked_for(either_server: Running, tmp_path: Path) -> None:
     media_id = upload(either_server, recording(tmp_path / "short.wav", [1]))
     assert either_server.rushes.job(ask(either_server, media_id, track=2)["id"]).args["track"] == 2

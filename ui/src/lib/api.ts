@@ -16,6 +16,7 @@ export type Transcript = Schemas["Transcript"];
 export type TranscriptInfo = Schemas["TranscriptInfo"];
 export type TranscriptSegment = Schemas["TranscriptSegment"];
 export type TranscriptWord = Schemas["TranscriptWord"];
+export type TranscriptMerge = Schemas["TranscriptMerge"];
 export type TranscriptRevision = Schemas["TranscriptRevision"];
 export type SpeechModel = Schemas["SpeechModel"];
 export type Profile = Schemas["Profile"];

@@ -73,7 +73,7 @@ const transcript = {
   markUnsure: "Mark uncertain words",
   // History
   history: "History",
-  reasons: { edited: "Edited", reverted: "Went back", trimmed: "Trimmed" } as Record<string, string>,
+  reasons: { edited: "Edited", reverted: "Went back", trimmed: "Trimmed", merged: "Took corrections over", diarized: "Told speakers apart" } as Record<string, string>,
   byYou: "you",
   bySomebody: "somebody else",
   byServer: "after an edit of the recording",
@@ -107,6 +107,12 @@ const transcript = {
   keepMine: "Keep mine",
   taken: "You read the new transcript now.",
   left: "Your transcript stays.",
+  keepsCorrections: (kept: number, of: number) =>
+    `Taking it keeps ${kept.toLocaleString()} of your ${plural(of, "correction", "corrections")}, and the names of the speakers.`,
+  conflicts: (count: number) => `${plural(count, "passage is", "passages are")} heard differently where you have corrected them. Which words are right?`,
+  noWords: "(nothing)",
+  yours: "Yours",
+  theNew: "New",
   decideAgain: "One of the two was changed meanwhile. Have another look, then decide.",
   // States
   none: "No transcript yet",

@@ -29,6 +29,18 @@ ECHO_PROBES = 3
 OTHER_VERSION = re.compile(r"(?i)comment|descri|karaoke")
 
 
+def number_of(sound: Sound, track: int | None) -> int:
+    """Counted from 0, of one that somebody has asked for, counted from 1; else the default."""
+    if track is None:
+        return sound.default
+    if not 1 <= track <= len(sound.tracks):
+        count = len(sound.tracks)
+        raise errors.PermanentFailure(
+            f"there is no track {track}: the recording has {count}", code="no_such_track"
+        )
+    return track - 1
+
+
 class Chooser:
     def __init__(self, job: JobContext, sound: Sound, engine: Engine) -> None:
         self._job = job
@@ -39,12 +51,7 @@ class Chooser:
     def choose(self, track: int | None) -> list[Recording]:
         """`track`: the one that somebody has asked for, counted from 1."""
         if track is not None:
-            if not 1 <= track <= len(self._sound.tracks):
-                count = len(self._sound.tracks)
-                raise errors.PermanentFailure(
-                    f"there is no track {track}: the recording has {count}", code="no_such_track"
-                )
-            [group] = self._extracted([track - 1])
+            [group] = self._extracted([number_of(self._sound, track)])
             return group
         groups = self._extracted(self._order())
         if len(groups) == 1:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushes.engines import catalog
+from rushes import errors
+from rushes.engines import catalog, custom
 from rushes.engines.engine import (
     DEFAULT_SPEAKERS,
     RATE,
@@ -47,6 +48,8 @@ LOCAL = "local"
 def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
     kept = list(job.passages())
     options = TranscribeOptions.read(job.args)
+    if passages.tells_speakers_only(job.args):
+        return _tell_apart(job, registry, options, kept)
     engine = registry.get(options.engine)
     options = replace(options, model=_model(options, engine, registry))
     listener = registry.speakers(options.engine) if options.diarize else engine
@@ -71,6 +74,50 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
     result = _result(options, engine, work.language, seconds, sound.warnings)
     job.progress(SAVING, "saving")
     return result if speakers is None else {**result, "speakers": speakers}
+
+
+def _tell_apart(
+    job: JobContext, registry: Registry, options: TranscribeOptions, kept: Sequence[Any]
+) -> dict[str, Any]:
+    """Who speaks when, for words that the server has. It does not know on which of several tracks
+    each was heard, so one recording is listened to."""
+    listener = registry.speakers(options.engine)
+    job.progress(PREPARING, "preparing", engine_id=listener.id, engine_model=DEFAULT_SPEAKERS)
+    listener.prepare([DEFAULT_SPEAKERS], _fetching(job), job.listen)
+    options = replace(options, diarize=True, model=DEFAULT_SPEAKERS)
+    sound = Sound(job)
+    if not sound.tracks:
+        raise errors.PermanentFailure("there is no sound in this media", code="no_sound")
+    [recording], _ = sound.extract([Feed(feeds.number_of(sound, options.track))])
+    try:
+        turns = passages.turns(kept)
+        if turns is None:
+            turns = _turns_of(job, registry.pace, listener, options, recording)
+    finally:
+        recording.close()
+    job.progress(SAVING, "saving")
+    result = _result(options, listener, None, recording.seconds, sound.warnings)
+    return {**result, "speakers": len({each.speaker for each in turns})}
+
+
+def _turns_of(
+    job: JobContext, pace: Pace, listener: Engine, options: TranscribeOptions, recording: Recording
+) -> list[Turn]:
+    request = SpeakerRequest(
+        path=recording.path,
+        speakers=options.speakers,
+        min_speakers=options.min_speakers,
+        max_speakers=options.max_speakers,
+    )
+    diarizing = Diarizing(job, pace, recording.seconds)
+    turns = [
+        Turn(start=each.start, end=each.end, speaker=passages.LABEL.format(each.speaker))
+        for each in listener.diarize(request, diarizing.tell, job.listen)
+    ]
+    diarizing.learn()
+    for number, page in enumerate(passages.turn_pages(turns)):
+        job.put_passage(number, page)
+    return turns
 
 
 def _points(kept: Sequence[Any], sound: Sound, default: Feed) -> list[ResumePoint]:
@@ -124,7 +171,7 @@ class TranscribeOptions:
 
 def _model(options: TranscribeOptions, engine: Engine, registry: Registry) -> str:
     name = options.model or registry.model(engine)
-    return catalog.find(name).name if engine.id == LOCAL else name
+    return (custom.known(name) or catalog.find(name).name) if engine.id == LOCAL else name
 
 
 def _language(given: str | None) -> str | None:
@@ -142,6 +189,16 @@ def _prompt(args: Mapping[str, Any]) -> str | None:
 
 
 def _prepare(job: JobContext, engine: Engine, listener: Engine, options: TranscribeOptions) -> None:
+    progress = _fetching(job)
+    if options.diarize and listener is not engine:
+        listener.prepare([DEFAULT_SPEAKERS], progress, job.listen)
+        engine.prepare([options.model], progress, job.listen)
+    else:
+        models = [options.model, *([DEFAULT_SPEAKERS] if options.diarize else [])]
+        engine.prepare(models, progress, job.listen)
+
+
+def _fetching(job: JobContext) -> Callable[[float, str], None]:
     told = 0.0
 
     def progress(share: float, what: str) -> None:
@@ -152,12 +209,7 @@ def _prepare(job: JobContext, engine: Engine, listener: Engine, options: Transcr
             job.log(f"fetching {what}: {share:.0%}")
             job.progress(PREPARING + (TRANSCRIBING - PREPARING) / 2 * share, "preparing")
 
-    if options.diarize and listener is not engine:
-        listener.prepare([DEFAULT_SPEAKERS], progress, job.listen)
-        engine.prepare([options.model], progress, job.listen)
-    else:
-        models = [options.model, *([DEFAULT_SPEAKERS] if options.diarize else [])]
-        engine.prepare(models, progress, job.listen)
+    return progress
 
 
 class Work:

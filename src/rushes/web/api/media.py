@@ -108,6 +108,17 @@ class Retranscribe(SpeechOptions):
     )
 
 
+class TellSpeakersApart(Body):
+    """What is known of the speakers."""
+
+    speakers: Speakers | None = Field(None, description="How many there are, if you know.")
+    min_speakers: Speakers | None = None
+    max_speakers: Speakers | None = None
+    track: int | None = Field(
+        None, ge=1, le=100, description="Of the sound, counted from 1; without, the default."
+    )
+
+
 class Shared(Body):
     share_url: str | None
 
@@ -292,6 +303,28 @@ def retranscribe(
 ) -> models.Job:
     """Transcribe again, without any options as the last time; one that is running is canceled."""
     return start(media_id, body, who, services, once, transcription(services, body, anew=True))
+
+
+@router.post(
+    "/{media_id}/transcript/speakers", status_code=202, responses=BUSY, dependencies=[RoomForJobs]
+)
+def tell_speakers_apart(
+    media_id: MediaId,
+    body: Annotated[TellSpeakersApart, InBody(default_factory=TellSpeakersApart)],
+    who: auth.User,
+    services: Here,
+    once: idempotency.Once,
+) -> models.Job:
+    """Of the transcript that is there, whose words stay as they are; a new revision of it."""
+    options = body.model_dump()
+    return start(
+        media_id,
+        body,
+        who,
+        services,
+        once,
+        lambda tx, item: requests.tell_speakers_apart(tx, services.queue, item, options),
+    )
 
 
 def transcription(

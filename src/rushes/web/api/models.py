@@ -17,7 +17,14 @@ from rushes.web.services import Here, Services
 
 router = APIRouter(prefix="/models", tags=["transcriptions"], responses=documented(401, 503))
 
-Name = Annotated[str, Path(max_length=100, description="Such as whisper-base.")]
+Name = Annotated[
+    str,
+    Path(
+        max_length=200,
+        description="Such as whisper-base, or a repository of the hub with a Whisper model for"
+        " CTranslate2.",
+    ),
+]
 
 
 @router.get("/transcription")
@@ -25,23 +32,28 @@ def transcription(who: auth.User, services: Here) -> models.Page[models.SpeechMo
     """Those with the capability `transcription` may be named as the `model` of one; those with
     `diarization` tell speakers apart. What is not installed is fetched when it is first needed."""
     can = capabilities(services)
-    return models.Page(items=[_view(services, can, each) for each in can.models])
+    return models.Page(items=[_view(services, can, each) for each in _listed(services, can)])
 
 
-@router.post("/transcription/{name}/pull", status_code=202, responses=documented(404, 409, 422))
+@router.post(
+    "/transcription/{name:path}/pull", status_code=202, responses=documented(404, 409, 422)
+)
 def pull(name: Name, who: auth.Admin, services: Here) -> models.SpeechModel:
     """Fetch a model in the background, so that no job has to wait for it; twice is once. `download`
-    tells how far it is."""
-    downloads, entry = _downloads(services), _entry(name)
+    tells how far it is. A repository of the hub is pinned to what it is now."""
+    downloads = _downloads(services)
+    entry = _entry(downloads, name)
     downloads.start(entry)
     can = capabilities(services)
-    return _view(services, can, next(each for each in can.models if each.name == entry.name))
+    found = [each for each in _listed(services, can) if each.name == entry.name]
+    return _view(services, can, found[0] if found else _unlisted(entry.name))
 
 
-@router.delete("/transcription/{name}", status_code=204, responses=documented(404, 409, 422))
+@router.delete("/transcription/{name:path}", status_code=204, responses=documented(404, 409, 422))
 def remove(name: Name, who: auth.Admin, services: Here) -> None:
     """Remove a model, and what was fetched of it. A job that needs it fetches it again."""
-    downloads, entry = _downloads(services), _entry(name)
+    downloads = _downloads(services)
+    entry = _entry(downloads, name)
     try:
         there = downloads.remove(entry)
     except errors.JobOutcome as error:
@@ -87,8 +99,29 @@ def _downloads(services: Services) -> Downloads:
     return services.downloads
 
 
-def _entry(name: str) -> catalog.CatalogModel:
+def _listed(services: Services, can: Capabilities) -> list[EngineModel]:
+    """With those that are on their way, of which nothing else is known yet."""
+    known = {each.name for each in can.models}
+    coming = services.downloads.names() if services.downloads else []
+    return [*can.models, *(_unlisted(each) for each in coming if each not in known)]
+
+
+def _unlisted(name: str) -> EngineModel:
+    return EngineModel(
+        name=name,
+        purpose="transcription",
+        title="",
+        licence="unknown",
+        size_bytes=0,
+        languages=(),
+        capabilities=(),
+        installed=False,
+        default=False,
+    )
+
+
+def _entry(downloads: Downloads, name: str) -> catalog.CatalogModel:
     try:
-        return catalog.find(name)
+        return downloads.wanted(name)
     except ModelUnavailable as error:
         raise errors.NotFound(error.message) from error

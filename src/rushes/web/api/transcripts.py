@@ -74,9 +74,18 @@ class Revert(Body):
     to: Number = Field(description="The one to go back to.")
 
 
+class Decision(Body):
+    conflict: Number = Field(description="Its number.")
+    take: Literal["ours", "theirs"] = Field(description="People's words, or the candidate's.")
+
+
 class Accepted(Body):
     id: str = Field(max_length=100, description="Of the candidate.")
     revision: Number = Field(description="The newest one of the current transcript, as read.")
+    merge: bool = Field(True, description="Take corrections and names over; else none of them.")
+    choices: list[Decision] = Field(
+        default=[], max_length=10_000, description="Of conflicts; people's words stay in others."
+    )
 
 
 class Restored(Body):
@@ -113,6 +122,8 @@ def of_job(
         so_far = passage_store.read(tx, job_id) if partial and kept is None else []
     if kept is not None:
         return _rendered(request, kept, format)
+    if passages.tells_speakers_only(job.args):
+        raise errors.NotFound("this job only tells speakers apart: read the media's transcript")
     if job.state is State.COMPLETED:
         raise errors.NotFound("what this transcription has heard is not kept any more")
     if not partial:
@@ -198,6 +209,24 @@ def get_candidate(
     return _rendered(request, kept, format, item.duration)
 
 
+@router.get("/media/{media_id}/transcript/candidate/merge")
+def preview_merge(media_id: MediaId, who: auth.User, services: Here) -> models.TranscriptMerge:
+    """What accepting the candidate would take over of people's corrections and names, and where
+    both have changed the same words."""
+    merge = _merge(services, media_id, who)
+    return models.TranscriptMerge(
+        id=merge.candidate.id,
+        revision=merge.current.revision,
+        corrections=merge.result.corrections,
+        kept=merge.result.kept,
+        conflicts=[
+            models.MergeConflict.model_validate(each, from_attributes=True)
+            for each in merge.result.conflicts
+        ],
+        speaker_names=dict(merge.result.names),
+    )
+
+
 # Changing
 
 
@@ -246,13 +275,14 @@ def name_speakers(
 def accept_candidate(
     media_id: MediaId, body: Accepted, who: auth.User, services: Here
 ) -> models.TranscriptInfo:
-    """Read it from now on, instead of the one that people have worked on. 409 when either is not
-    what you have seen any more."""
+    """Read it from now on, with what people corrected in the one that they have worked on, and
+    their names of speakers. 409 when either is not what you have seen any more."""
+    merge = _merge(services, media_id, who, body) if body.merge else None
     return _change(
         services,
         media_id,
         who,
-        lambda tx, id: archive.accept_candidate(tx, id, body.id, body.revision),
+        lambda tx, id: archive.accept_candidate(tx, id, body.id, body.revision, who.user_id, merge),
     )
 
 
@@ -332,6 +362,19 @@ def _change(
         return kept, archive.about_candidate(tx, kept.media_id)
 
     return _info(*services.db.run(change))
+
+
+def _merge(
+    services: Services, media_id: str, who: Principal, accepted: Accepted | None = None
+) -> archive.Merge:
+    """Of what is there now; whoever accepts is checked again when it is written."""
+    choices = {each.conflict: each.take for each in accepted.choices} if accepted else {}
+    with services.db.read() as tx:
+        id = library.found(tx, media_id, who.sees).id
+        if accepted is not None:
+            archive.check_candidate(tx, id, accepted.id, accepted.revision)
+        work = archive.draft_merge(tx, id, choices)
+    return work()
 
 
 def _info(kept: Kept, other: About | None) -> models.TranscriptInfo:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from rushes import errors
-from rushes.engines import catalog
-from rushes.engines.engine import Capabilities, EngineModel, ModelUnavailable, Task
+from rushes.engines import catalog, custom
+from rushes.engines.engine import Capabilities, EngineModel, Task
 from rushes.transcripts.transcript import clean
 from rushes.uploads import upload
 from rushes.uploads.upload import UploadOptions
@@ -104,13 +104,10 @@ def find_model(can: Capabilities, name: str) -> EngineModel | None:
         return None
     if not name or THEIRS.fullmatch(name.lower()):
         return next((each for each in known.values() if each.default), None)
-    try:
-        short = catalog.find(name).name
-    except ModelUnavailable:
-        short = ""
-    if short not in known:
+    full = custom.known(name)
+    if full is None or full not in known:
         raise errors.NoSuchModel(f"there is no model of this name; there are {', '.join(known)}")
-    return known[short]
+    return known[full]
 
 
 def _check_task(model: EngineModel | None, task: Task) -> None:
