@@ -611,9 +611,11 @@ def test_both_databases_find_what_is_meant_and_nothing_else(
 def _places(world: World, q: str, places: dict[str, int]) -> list[tuple[int, float]] | None:
     """In the order in which they are shown; None when there is nothing to look for."""
     try:
-        return [(places[hit.media_id], hit.start) for hit in hits(world, q, limit=100)]
+        with world.db.read() as tx:
+            page = search.search(tx, q, user_id=None, limit=100)
     except errors.BadField:
         return None
+    return [(places[hit.media_id], hit.start) for hit in page.hits if page.corrected is None]
 
 
 def two_media(world: World) -> list[str]:
