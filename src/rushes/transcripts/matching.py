@@ -100,12 +100,14 @@ def _across(
     ]
     phrases = [_said(phrase, found, cut_from=cut_from) for phrase in query.phrases]
     exact += map(frozenset, phrases)
+    said: dict[int, list[int]] = {}
+    for part, there in enumerate((*places, *phrases)):
+        for at in there:
+            said.setdefault(at, []).append(part)
     last: dict[int, int] = {}
     fits: list[Fit] = []
-    for at, part in sorted(
-        (at, part) for part, there in enumerate((*places, *phrases)) for at in there
-    ):
-        last[part] = at
+    for at in sorted(said):
+        last |= dict.fromkeys(said[at], at)
         if len(last) == len(exact) and (first := min(last.values())) < len(own):
             loose = sum(place not in exact[each] for each, place in last.items())
             fits.append(Fit(loose, at - first, crosses=True))
