@@ -33,8 +33,8 @@ def test_what_is_short_or_no_word_is_not_corrected(word: str) -> None:
 
 def test_one_letter_may_be_wrong_and_two_in_long_words() -> None:
     assert spelling.nearest("brigde", ["bridge", "bright", "brigade", "brigde"]) == [
-        "brigade",
         "bridge",
+        "brigade",
     ]
     assert spelling.nearest("theatr", ["theatres"]) == []
     assert spelling.nearest("enigneernig", ["engineering"]) == ["engineering"]

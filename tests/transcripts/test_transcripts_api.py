@@ -495,7 +495,7 @@ def test_search_says_what_it_looked_for_instead(talk: Talk) -> None:
     page = talk.ada.get("/search", params={"q": "Good evneing"}).json()
     assert page["corrected"] == "Good evening"
     assert [each["segment_id"] for each in page["items"]] == ["seg_000002"]
-    with talk.running.user("bob") as bob:
+    with talk.running.user("eve") as bob:
         other = bob.get("/search", params={"q": "evneing"}).json()
     assert (other["items"], other["corrected"]) == ([], None)
 

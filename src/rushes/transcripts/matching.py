@@ -91,21 +91,23 @@ def _across(
 ) -> Fit | None:
     """From the moment's words into those that follow, by the closest that are together."""
     found = [*own, *later]
-    is_cut = len(later) >= NEXT_WORDS
+    cut_from = len(own) if len(later) >= NEXT_WORDS else 0
     words = list(_words(query))
     exact = [frozenset(_exact(word, found)) for word in words]
     places = [
         sorted({*same, *_other_forms(word, word == query.prefix, found, language)})
         for word, same in zip(words, exact, strict=True)
     ]
-    phrases = [_said(phrase, found, is_cut=is_cut) for phrase in query.phrases]
+    phrases = [_said(phrase, found, cut_from=cut_from) for phrase in query.phrases]
     exact += map(frozenset, phrases)
+    said: dict[int, list[int]] = {}
+    for part, there in enumerate((*places, *phrases)):
+        for at in there:
+            said.setdefault(at, []).append(part)
     last: dict[int, int] = {}
     fits: list[Fit] = []
-    for at, part in sorted(
-        (at, part) for part, there in enumerate((*places, *phrases)) for at in there
-    ):
-        last[part] = at
+    for at in sorted(said):
+        last |= dict.fromkeys(said[at], at)
         if len(last) == len(exact) and (first := min(last.values())) < len(own):
             loose = sum(place not in exact[each] for each, place in last.items())
             fits.append(Fit(loose, at - first, crosses=True))
@@ -133,13 +135,16 @@ def _other_forms(
     ]
 
 
-def _said(phrase: Sequence[str], found: Sequence[TextToken], *, is_cut: bool = False) -> list[int]:
-    """Where it begins. `is_cut`: more was said than is known here, so what is known must do."""
+def _said(phrase: Sequence[str], found: Sequence[TextToken], *, cut_from: int = 0) -> list[int]:
+    """Where it begins. What begins before `cut_from` may go on behind all that is known here: then
+    that must do."""
     words = [each.word for each in found]
     wanted = list(phrase)
-    last = len(words) - (1 if is_cut else len(wanted))
+    last = len(words) - len(wanted)
     return [
-        at for at in range(last + 1) if words[at : at + len(wanted)] == wanted[: len(words) - at]
+        at
+        for at in range(max(last + 1, cut_from))
+        if words[at : at + len(wanted)] == wanted[: len(words) - at]
     ]
 
 

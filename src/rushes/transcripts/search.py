@@ -283,7 +283,7 @@ def keep_speech(
     and those before them, which are found by what follows. Those that were changed stay where
     they are among the others. `known` is what `lexemes` has said of them."""
     before = {row["segment_id"]: row for row in store.speech(tx, media_id, only)}
-    numbers = range(len(transcript.segments))
+    numbers: Sequence[int] = range(len(transcript.segments))
     if only is not None:
         places = [row["start_seconds"] for row in before.values()]
         numbers = _touched(transcript.segments, frozenset(only), places)
