@@ -46,7 +46,7 @@ test: check
 # More processes than cores: a third of their time they wait for others.
 check: $(READY)
 	@$(MAKE) --no-print-directory -j2 lint types contracts pages browser ffmpeg
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 --dist worksteal
 
 # Types and component tests of the pages. Without a Node that is new enough they are only built, by
 # one from PyPI.
