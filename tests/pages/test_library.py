@@ -201,6 +201,7 @@ def test_words_and_titles_are_found_while_they_are_typed(server: Running, visit:
         assert barriers(page) == []
         page.keyboard.press("Control+a")
         page.keyboard.type("brown")
+        expect(page.get_by_text("Showing results for")).to_have_count(0)
         expect(moment).to_be_visible()
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowDown")

@@ -443,7 +443,7 @@ def _doubt(tx: Tx, user_id: str, gone: Sequence[Row], words: set[str]) -> None:
 
 def _with_keys(words: set[str]) -> dict[str, str]:
     """All keys of a word are there, or none: one of them tells."""
-    return {word: min(spelling.keys(word)) for word in words}
+    return {word: spelling.first_key(word) for word in words}
 
 
 def _remove(tx: Tx, rows: Sequence[Row]) -> None:

@@ -25,13 +25,18 @@ def is_word(word: str) -> bool:
 def keys(word: str) -> set[str]:
     """What a word is kept under, and found by. Two letters may be left out of those that are near
     to one of TWO_EDITS."""
-    start = word[:KEY_LETTERS]
+    start = first_key(word)
     most = 1 if len(word) < TWO_EDITS - 2 else 2
     return {
         "".join(letter for at, letter in enumerate(start) if at not in left_out)
         for count in range(most + 1)
         for left_out in combinations(range(len(start)), count)
     }
+
+
+def first_key(word: str) -> str:
+    """The one with all letters."""
+    return word[:KEY_LETTERS]
 
 
 def nearest(word: str, others: Iterable[str]) -> list[str]:
