@@ -6,6 +6,7 @@ up; here a window is encoded once and decoded once, since the caller cuts at pau
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -46,6 +47,14 @@ NO_CARD = (
     "RUSHES_ENGINE_DEVICE is cuda, but no CUDA device can be used here: set it to auto or cpu,"
     " or install the driver and the CUDA libraries"
 )
+
+
+def compression_ratio(text: str) -> float:
+    """How much the text repeats itself, by its letters: of UTF-8's bytes, Cyrillic has two for a
+    letter that are alike, and looked like a loop."""
+    letters = {letter: number for number, letter in enumerate(sorted(set(text)))}
+    plain = bytes(letters[letter] % 256 for letter in text)
+    return len(plain) / len(zlib.compress(plain))
 
 
 class Slices:
@@ -114,7 +123,7 @@ class Whisper:
             words=self._words(encoded, tokenizer, tokens, duration) if text else (),
             no_speech_probability=float(result.no_speech_prob),
             average_logprob=_average(result),
-            compression_ratio=library.get_compression_ratio(text) if text else None,
+            compression_ratio=compression_ratio(text) if text else None,
             is_cut=len(result.sequences_ids[0]) >= room,
         )
 
