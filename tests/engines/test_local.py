@@ -217,6 +217,19 @@ def test_a_model_that_may_not_be_fetched_is_named(tmp_path: Path) -> None:
     assert engine.pid is None
 
 
+def test_a_directory_of_ones_own_hears_words(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.pull("local/mine", source=speech.cache_dir(SMALL) / SMALL)
+    engine = LocalEngine(cache, auto_download=False)
+    try:
+        request = TranscribeRequest(sound=speech.pcm("jfk"), model="local/mine")
+        assert "what you can do for your country" in engine.transcribe(request, nothing).text
+    finally:
+        engine.close()
+    [model] = [each for each in engine.capabilities().models if each.name == "local/mine"]
+    assert list(model.languages) == ["en"]
+
+
 def test_a_model_is_what_it_is_for(engine: LocalEngine) -> None:
     with pytest.raises(ModelUnavailable, match="no model for transcription"):
         engine.transcribe(TranscribeRequest(sound=b"", model="diarization-default"), nothing)

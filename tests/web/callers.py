@@ -291,7 +291,11 @@ class Resources:
         if _plays(route):
             return self.published(owner)
         if route is not None and "{media_id}/transcript" in route.path:
-            return self.transcribed(owner)
+            media_id = self.transcribed(owner)
+            for job in self._running.rushes.jobs(media_id=media_id, kind="transcribe"):
+                # Who is being transcribed is not told apart beside it.
+                self._running.rushes.cancel(job.id)
+            return media_id
         media_id = self.media(owner)
         if route is not None and route.path.endswith(("/trim", "/composite")):
             # One version is made at a time.
