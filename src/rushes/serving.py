@@ -28,9 +28,11 @@ import uvicorn
 from rushes import config, errors, handlers, ids, kinds, limits, logs, protocol, queue_report
 from rushes.accounts import access, security_store, throttle
 from rushes.accounts import store as accounts
+from rushes.accounts.known_workers import KnownWorkers
 from rushes.app import STOP_SECONDS, Rushes
 from rushes.db.database import Tx
 from rushes.dispatch import Local
+from rushes.dispatcher import Dispatcher
 from rushes.engines.registry import Registry, options
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
@@ -47,7 +49,6 @@ from rushes.transcripts import store as transcripts
 from rushes.uploads import folder, uploads
 from rushes.web.http import addresses, open_streams
 from rushes.web.http.connection import Connection
-from rushes.web.http.doorbell import Doorbell
 from rushes.web.server import create_app
 from rushes.web.services import Services
 from rushes.webhooks import fanout
@@ -185,7 +186,7 @@ class Server:
         self.services.stopping.set()
         # A database that is silent must not keep anybody here.
         self.rushes.db.deadlines.hurry(GRACE_SECONDS)
-        self.services.doorbell.close()
+        self.services.dispatcher.close()
         self.services.relay.close()
         if self._folder is not None:
             self._folder.stop()
@@ -301,6 +302,7 @@ class Server:
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
             stands_aside=stands_aside,
+            ask=self.services.dispatcher.ask,
             **claiming,
         )
         metadata = {"host": host, "pid": os.getpid(), "place": "server", **capabilities.pod()}
@@ -414,7 +416,7 @@ class Server:
             now = read_store.now(tx)
             for worker in fleet.all_workers(tx):
                 status = worker.status(now, offline_ms)
-                if status is not WorkerStatus.ACTIVE:
+                if status not in (WorkerStatus.ACTIVE, worker.announced):
                     fleet.announce(tx, worker.id, status)
 
         self.rushes.db.run(announce)
@@ -453,6 +455,10 @@ class Server:
 
 def services(rushes: Rushes) -> Services:
     """What the routes need of it."""
+    known = KnownWorkers(
+        rushes.db, rushes.queue, heartbeat_seconds=rushes.settings.heartbeat_interval
+    )
+    rushes.dispatch.known = known
     return Services(
         settings=rushes.settings,
         db=rushes.db,
@@ -462,7 +468,10 @@ def services(rushes: Rushes) -> Services:
         dispatch=rushes.dispatch,
         chores=rushes.chores,
         relay=Relay(rushes.db, rushes.chores.number_events),
-        doorbell=Doorbell(rushes.bell),
+        known_workers=known,
+        dispatcher=Dispatcher(
+            rushes.dispatch, rushes.bell, known, poll_seconds=rushes.settings.poll_interval
+        ),
         engines=Registry(options(rushes.settings)),
         local_token=secrets.token_urlsafe(32),
     )

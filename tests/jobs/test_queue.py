@@ -836,8 +836,9 @@ def claimed_by_request(world: World, worker: Claimant, request: str, limit: int 
 
 
 def claimed_again(world: World, worker: Claimant, request: str) -> list[Claim]:
-    taken = world.run(lambda tx: world.queue.claim_again(tx, worker.id, request))
-    return [each.claim for each in taken]
+    asking = worker.id, request
+    taken = world.run(lambda tx: world.queue.claim_again(tx, [asking]))
+    return [each.claim for each in taken.get(asking, [])]
 
 
 def free_unheard_of(

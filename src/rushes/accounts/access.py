@@ -335,6 +335,7 @@ def add_worker_key(tx: Tx, worker_id: str, grant: Grant | None = None) -> NewKey
 def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> None:
     if not store.revoke_worker_key(tx, worker_id, prefix):
         raise errors.NotFound("no such key")
+    fleet.note_change(tx, worker_id)
     security_log.record(
         tx,
         Action.WORKER_KEY_REVOKED,

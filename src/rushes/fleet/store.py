@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rushes import errors, events
 from rushes.db.database import Tx
@@ -51,7 +54,8 @@ def hello(
             capabilities = coalesce(nullif(CAST(:capabilities AS text), '[]'), capabilities),
             metadata = coalesce(nullif(CAST(:metadata AS text), '{{}}'), metadata),
             last_seen_at = {now}, boot_id = CAST(:boot_id AS text),
-            boot_at = CASE WHEN boot_id = CAST(:boot_id AS text) THEN boot_at ELSE {now} END
+            boot_at = CASE WHEN boot_id = CAST(:boot_id AS text) THEN boot_at ELSE {now} END,
+            changed_at = {now}
         WHERE id = :id RETURNING id""",
         boot_id=boot_id,
         id=id,
@@ -72,6 +76,41 @@ def seen(tx: Tx, id: str) -> AdminState:
     return AdminState(row["state"])
 
 
+def seen_many(tx: Tx, ids: Iterable[str]) -> dict[str, AdminState]:
+    """The same for many at once; those that are unknown are left out."""
+    rows = tx.all(
+        "UPDATE workers SET last_seen_at = {now}"
+        " WHERE id IN (SELECT value FROM {each:CAST(:ids AS text)}) RETURNING id, state",
+        ids=msgspec.json.encode(sorted(ids)).decode(),
+    )
+    return {row["id"]: AdminState(row["state"]) for row in rows}
+
+
+def note_change(tx: Tx, id: str) -> None:
+    """Whoever remembers this worker is to look again."""
+    tx.all("UPDATE workers SET changed_at = {now} WHERE id = :id", id=id)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Which workers are not as they were, as far as was committed by `until`."""
+
+    worker_ids: frozenset[str]
+    until: int
+
+
+def changes(tx: Tx, since: int | None) -> Changes:
+    """Of kinds, capabilities, keys and the admin's word; none when `since` is not known."""
+    row = tx.one("SELECT {now} AS now")
+    assert row is not None
+    rows = (
+        []
+        if since is None
+        else tx.all("SELECT id FROM workers WHERE changed_at >= :since", since=since)
+    )
+    return Changes(frozenset(each["id"] for each in rows), int(row["now"]))
+
+
 def announce(tx: Tx, id: str, status: str) -> None:
     """Tell of a status that is not the one told last."""
     row = tx.one(
@@ -87,7 +126,7 @@ def announce(tx: Tx, id: str, status: str) -> None:
 def set_state(tx: Tx, id: str, state: AdminState) -> None:
     row = tx.one(
         """
-        UPDATE workers SET state = :state, state_changed_at = {now}
+        UPDATE workers SET state = :state, state_changed_at = {now}, changed_at = {now}
         WHERE id = :id RETURNING id""",
         id=id,
         state=state,

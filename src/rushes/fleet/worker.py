@@ -40,6 +40,10 @@ class FleetWorker:
     last_seen_at: int | None
     # When it last lost a job by its silence.
     lost_at: int | None
+    # Which of its processes has said hello last.
+    boot_id: str | None
+    # The status that was told last.
+    announced: str | None
     holds: int
 
     @classmethod

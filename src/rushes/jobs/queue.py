@@ -53,6 +53,25 @@ class Claimant:
     def policy(self, usual: policy.Policy) -> policy.Policy:
         return policy.Policy.FAIR if self.most_per_user else usual
 
+    def alike(self) -> Claimant:
+        """The same for all who are offered the same jobs."""
+        kinds, capabilities = tuple(sorted(self.kinds)), tuple(sorted(self.capabilities))
+        return replace(self, id="", name="", boot_id=None, kinds=kinds, capabilities=capabilities)
+
+    def could_take(self, offer: Offer) -> bool:
+        hard = {need for need in offer.needs if not need.endswith("?")}
+        is_able = offer.kind in self.kinds and hard <= set(self.capabilities)
+        return is_able and offer.priority <= self.lowest_priority
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Of this kind, with these needs, at least one job is due."""
+
+    kind: str
+    needs: tuple[str, ...]
+    priority: int
+
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
@@ -147,10 +166,35 @@ class Queue:
                 self._last[worker.id] = (strand, LOOK_AFTER)
         return taken
 
-    def claim_again(self, tx: Tx, worker_id: str, request_id: str) -> list[Assignment]:
-        """The answer of a claim to whoever did not get it, as far as it is still held."""
-        rows = store.renew_request(tx, worker_id, request_id, self.terms.lease_ms)
-        return [self._assignment(row) for row in rows]
+    def offers(self, tx: Tx, kinds: Iterable[str]) -> list[Offer]:
+        """What is due, whatever it needs: one for each lane."""
+        rows = store.waiting(
+            tx,
+            None,
+            jobs.encode(sorted(kinds)),
+            by_user=False,
+            lowest_priority=Priority.LOW,
+            most_per_user=None,
+        )
+        return [
+            Offer(row["kind"], tuple(jobs.decode(row["needs"])), row["priority"]) for row in rows
+        ]
+
+    def claim_again(
+        self, tx: Tx, asked: Iterable[tuple[str, str]]
+    ) -> dict[tuple[str, str], list[Assignment]]:
+        """By worker and request: the answers of claims to whoever did not get them, as far as they
+        are still held."""
+        held: dict[tuple[str, str], list[Assignment]] = {}
+        for row in store.renew_requests(tx, asked, self.terms.lease_ms):
+            asking = row["claimed_by"], row["claim_request"]
+            held.setdefault(asking, []).append(self._assignment(row))
+        return held
+
+    def unheard_of(self, tx: Tx, answered: Iterable[tuple[str, str]]) -> set[str]:
+        """The workers that hold something by requests of theirs that were answered: for who holds
+        nothing any more, to be freed."""
+        return store.holders(tx, answered)
 
     def free_unheard_of(
         self, tx: Tx, worker_id: str, requests: Sequence[str], held: Sequence[Claim]

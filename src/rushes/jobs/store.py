@@ -166,11 +166,22 @@ HAS_ROOM = """ AND (jobs.user_id, jobs.kind) NOT IN (SELECT user_id, kind FROM j
     WHERE state = 'processing' GROUP BY kind, user_id HAVING count(*) >= :most_per_user)"""
 
 
+# What must be there is; what is preferred does not matter here.
+IS_ABLE = """ AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
+    AND value NOT IN (SELECT value FROM {each::capabilities}))"""
+
+
 def waiting(
-    tx: Tx, able: str, kinds: str, *, by_user: bool, lowest_priority: int, most_per_user: int | None
+    tx: Tx,
+    able: str | None,
+    kinds: str,
+    *,
+    by_user: bool,
+    lowest_priority: int,
+    most_per_user: int | None,
 ) -> list[dict[str, Any]]:
-    """The oldest due job of each strand this worker could take. Its cost does not grow with the
-    backlog: it hops over the index from strand to strand."""
+    """The oldest due job of each strand this worker could take; whatever it needs if `able` is
+    None. Its cost does not grow with the backlog: it hops over the index from strand to strand."""
     return tx.all(
         (WAITING_USERS if by_user else WAITING_LANES)
         + """
@@ -179,9 +190,8 @@ def waiting(
         FROM jobs LEFT JOIN turns ON turns.user_id = jobs.user_id
         WHERE jobs.id IN (SELECT id FROM head) AND kind IN (SELECT value FROM {each::kinds})
         AND priority <= :lowest_priority
-        AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))
-        AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
-            AND value NOT IN (SELECT value FROM {each::capabilities}))"""
+        AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))"""
+        + ("" if able is None else IS_ABLE)
         + (HAS_ROOM if most_per_user else ""),
         kinds=kinds,
         capabilities=able,
@@ -288,18 +298,31 @@ def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[s
     )
 
 
-def renew_request(tx: Tx, worker_id: str, request_id: str, lease_ms: int) -> list[dict[str, Any]]:
-    """What is held by the answer to a request, in the order of the queue."""
+def renew_requests(tx: Tx, asked: Iterable[tuple[str, str]], lease_ms: int) -> list[dict[str, Any]]:
+    """What is held by the answers to requests of workers, in the order of the queue."""
     rows = tx.all(
-        "UPDATE jobs SET claim_expires_at = {now} + :lease_ms WHERE state = 'processing'"
-        " AND claimed_by = :worker_id AND claim_request = :request_id AND "
+        "WITH given AS ({given:worker_id text, request_id text})"
+        " UPDATE jobs SET claim_expires_at = {now} + :lease_ms FROM given"
+        " WHERE jobs.state = 'processing' AND jobs.claimed_by = given.worker_id"
+        " AND jobs.claim_request = given.request_id AND "
         + LEASE_ALIVE
-        + f" RETURNING {ASSIGNMENT}",
-        worker_id=worker_id,
-        request_id=request_id,
+        + f" RETURNING claimed_by, claim_request, {ASSIGNMENT}",
+        given=_requests(asked),
         lease_ms=lease_ms,
     )
     return sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
+
+
+def holders(tx: Tx, asked: Iterable[tuple[str, str]]) -> set[str]:
+    """Of these workers those that hold something by the answers to these requests."""
+    rows = tx.all(
+        "WITH given AS ({given:worker_id text, request_id text})"
+        " SELECT DISTINCT claimed_by FROM jobs JOIN given"
+        " ON jobs.claimed_by = given.worker_id AND jobs.claim_request = given.request_id"
+        " WHERE jobs.state = 'processing'",
+        given=_requests(asked),
+    )
+    return {row["claimed_by"] for row in rows}
 
 
 def progress_if_held(
@@ -565,6 +588,10 @@ def cancel(tx: Tx, ids: Iterable[str]) -> list[dict[str, Any]]:
 def get(tx: Tx, id: str) -> Job | None:
     row = tx.one("SELECT * FROM jobs WHERE id = :id", id=id)
     return Job.from_row(row) if row else None
+
+
+def _requests(asked: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"worker_id": worker_id, "request_id": request_id} for worker_id, request_id in asked]
 
 
 def _claims(claims: Sequence[Claim]) -> list[dict[str, str]]:

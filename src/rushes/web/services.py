@@ -10,10 +10,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from rushes import limits, queue_report
+from rushes.accounts.known_workers import KnownWorkers
 from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
+from rushes.dispatcher import Dispatcher
 from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
@@ -25,7 +27,6 @@ from rushes.uploads import uploads
 from rushes.uploads.receiver import Receiver
 from rushes.wakeup import Wakeup
 from rushes.web.http import addresses
-from rushes.web.http.doorbell import Doorbell
 from rushes.web.http.probe import HealthProbe
 
 
@@ -39,7 +40,8 @@ class Services:
     dispatch: Dispatch
     chores: Chores
     relay: Relay
-    doorbell: Doorbell
+    known_workers: KnownWorkers
+    dispatcher: Dispatcher
     engines: Registry
     # Known to processes that can read this server's files, and to nobody else.
     local_token: str

@@ -137,6 +137,7 @@ def revoke_key(
 ) -> None:
     """The key stops working at once."""
     services.db.run(lambda tx: access.revoke_worker_key(tx, worker_id, prefix))
+    services.known_workers.forget(worker_id)
 
 
 def _set(services: Here, worker_id: str, state: AdminState) -> models.Worker:
@@ -145,7 +146,9 @@ def _set(services: Here, worker_id: str, state: AdminState) -> models.Worker:
         tx.wake_after_commit(services.bell.ring)
         return _view(services, tx, worker_id)
 
-    return services.db.run(change)
+    shown = services.db.run(change)
+    services.known_workers.forget(worker_id)
+    return shown
 
 
 def _view(services: Here, tx: Tx, worker_id: str) -> models.Worker:
