@@ -438,7 +438,8 @@ class Local(WorkerCalls):
             capabilities=tuple(capability_words(hello.capabilities)),
             boot_id=hello.boot_id,
         )
-        self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name))
+        urgent = self._me.lowest_priority is Priority.HIGH
+        self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name, for_urgent=urgent))
         super().hello(hello)
 
     def claim(

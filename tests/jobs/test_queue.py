@@ -301,6 +301,16 @@ def test_the_preference_does_not_wait_for_a_gpu_worker_of_another_trade(world: W
     assert world.claim_all(cpu)
 
 
+def test_the_preference_waits_for_a_worker_that_is_kept_for_urgent_jobs_with_those_alone(
+    world: World,
+) -> None:
+    cpu = world.worker()
+    world.worker(capabilities=["gpu"], lowest_priority=Priority.HIGH)
+    world.enqueue(needs=["gpu?"], priority="high")
+    usual = world.enqueue(needs=["gpu?"])
+    assert [each.job_id for each in world.claim_all(cpu, 9)] == [usual]
+
+
 def test_fair_policy_gives_users_turns(world: World) -> None:
     world.set_terms(replace(world.terms, policy=Policy.FAIR))
     for _ in range(3):

@@ -398,6 +398,12 @@ MUTANTS: list[Mutant] = [
     ),
     ("no_courtesy", QUEUE, "return self.terms.prefer_wait_ms if better else 0", "return 0"),
     (
+        "courtesy_to_workers_kept_for_urgent_jobs",
+        READ,
+        "workers.for_urgent = 0",
+        "workers.for_urgent >= 0",
+    ),
+    (
         "courtesy_to_busy_workers",
         READ,
         "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)\n",

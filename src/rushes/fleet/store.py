@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rushes import errors, events
 from rushes.db.database import Tx
 from rushes.fleet.worker import AdminState, FleetWorker, encode_limited
+from rushes.records import JsonObject
 
 HOLDS = """(SELECT count(*) FROM jobs
     WHERE state = 'processing' AND claimed_by = workers.id) AS holds"""
@@ -19,18 +19,21 @@ def register(
     name: str,
     *,
     capabilities: Sequence[str] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: JsonObject | None = None,
+    for_urgent: bool = False,
 ) -> None:
-    """A worker that exists but has never been seen, and what is told of it beforehand."""
+    """A worker that exists but has never been seen, and what is told of it beforehand.
+    `for_urgent`: it takes only what comes before all else."""
     tx.all(
         """
-        INSERT INTO workers (id, name, kinds, capabilities, metadata, registered_at)
-        VALUES (:id, :name, '[]', :capabilities, :metadata, {now})
-        ON CONFLICT (id) DO UPDATE SET name = excluded.name""",
+        INSERT INTO workers (id, name, kinds, capabilities, metadata, for_urgent, registered_at)
+        VALUES (:id, :name, '[]', :capabilities, :metadata, :for_urgent, {now})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, for_urgent = excluded.for_urgent""",
         id=id,
         name=name,
         capabilities=encode_limited("capabilities", sorted(set(capabilities))),
         metadata=encode_limited("metadata", metadata or {}),
+        for_urgent=int(for_urgent),
     )
 
 
@@ -40,7 +43,7 @@ def hello(
     *,
     kinds: Sequence[str],
     capabilities: Sequence[str],
-    metadata: Mapping[str, Any],
+    metadata: JsonObject,
     boot_id: str | None = None,
 ) -> None:
     """What the worker says it can do, each time it starts. What it says nothing of stays as it was

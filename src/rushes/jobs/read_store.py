@@ -295,14 +295,13 @@ def idle_worker_exists(
         AND NOT EXISTS (SELECT 1 FROM {each::needs}
             WHERE value NOT IN (SELECT value FROM {each:workers.capabilities}))
         AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)
-        AND (:urgent = 1 OR workers.metadata NOT LIKE :kept)
+        AND (:urgent = 1 OR workers.for_urgent = 0)
         LIMIT 1""",
         kind=kind,
         needs=encode(list(needs)),
         seen_within_ms=seen_within_ms,
         besides=besides,
         urgent=int(urgent),
-        kept='%"lowest_priority":"high"%',
     )
     return row is not None
 

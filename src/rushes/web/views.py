@@ -370,7 +370,7 @@ def worker(
         state=item.state,
         kinds=item.kinds,
         capabilities=item.capabilities,
-        metadata=item.metadata,
+        metadata=dict(item.metadata),
         holds=item.holds,
         jobs=list(holding),
         keys=[
