@@ -120,7 +120,7 @@ def test_what_an_older_server_has_numbered_is_counted_by_the_next(world: World) 
     for expected in (1, 2):
         with world.db.read() as tx:
             [row] = read_store.totals(tx)
-        assert (row["state"], row["count"]) == ("completed", expected)
+        assert (row.state, row.count) == ("completed", expected)
         world.enqueue()
         world.complete(world.claim())
         world.run(events.assign_positions)

@@ -24,7 +24,8 @@ from rushes.jobs import read_store, store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.policy import Policy
 from rushes.jobs.queue import Enqueued, Queue, QueueTerms
-from rushes.jobs.read_store import JobFilter
+from rushes.jobs.read_store import Attempt, JobCount, JobFilter
+from rushes.jobs.why import Explanation
 from rushes.storage import storage
 from rushes.storage.storage import Storage
 from rushes.threads import Supervised
@@ -204,7 +205,7 @@ class Rushes:
         with self.db.read() as tx:
             return read_store.list_jobs(tx, JobFilter(**wanted), before=before, limit=limit)
 
-    def executions(self, job_id: str) -> list[dict[str, Any]]:
+    def executions(self, job_id: str) -> list[Attempt]:
         with self.db.read() as tx:
             return read_store.attempts(tx, job_id)
 
@@ -214,7 +215,7 @@ class Rushes:
     def retry(self, job_id: str) -> Enqueued:
         return self.db.run(lambda tx: self.queue.retry(tx, job_id))
 
-    def stats(self) -> list[dict[str, Any]]:
+    def stats(self) -> list[JobCount]:
         with self.db.read() as tx:
             return read_store.stats(tx)
 
@@ -228,7 +229,7 @@ class Rushes:
 
         self.db.run(resume)
 
-    def why(self, job_id: str) -> dict[str, Any]:
+    def why(self, job_id: str) -> Explanation:
         """What a waiting job waits for, in plain words."""
         offline_ms = int(self.settings.offline_threshold * 1000)
         with self.db.read() as tx:

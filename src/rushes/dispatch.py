@@ -153,7 +153,7 @@ class Dispatch(Files):
             job = jobs.held(tx, claim)
         if job is None:
             raise errors.ClaimLost("the claim is not held any more")
-        if job["division"] is not None:
+        if job.division is not None:
             # Of its whole it can say nothing new.
             return 0
         listed = cleaned(planned(renditions))
@@ -163,8 +163,8 @@ class Dispatch(Files):
             job = jobs.lock_if_held(tx, claim)
             if job is None:
                 raise errors.ClaimLost("the claim is not held any more")
-            if job["media_id"] is not None and kinds.output_of(job["kind"]) == kinds.WATCH:
-                version_id = library.start_version(tx, claim, job["media_id"])
+            if job.media_id is not None and kinds.output_of(job.kind) == kinds.WATCH:
+                version_id = library.start_version(tx, claim, job.media_id)
                 if media_store.declare(tx, version_id, declared):
                     playback_store.note_watchable(tx, version_id)
 
@@ -241,7 +241,7 @@ class Dispatch(Files):
             job = jobs.held(tx, claim)
             if job is None:
                 raise errors.ClaimLost("the claim is not held any more")
-            kept = archive.current(tx, job["media_id"]) if job["media_id"] else None
+            kept = archive.current(tx, job.media_id) if job.media_id else None
         if kept is None:
             return None
         return {**transcripts.encode(kept.transcript), "speakers": dict(kept.names)}
@@ -254,7 +254,7 @@ class Dispatch(Files):
 
     def owned(self, worker_id: str, claims: Iterable[Claim], grant: Grant) -> list[Claim]:
         with self._db.read() as tx:
-            kinds = [(each, jobs.kind_claimed_by(tx, each, worker_id)) for each in claims]
+            kinds = [(each, read_store.kind_claimed_by(tx, each, worker_id)) for each in claims]
         return [each for each, kind in kinds if kind is not None and grant.covers(kind)]
 
     def _follow(self, tx: Tx, wholes: Collection[str]) -> None:

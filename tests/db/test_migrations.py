@@ -305,13 +305,13 @@ def test_jobs_that_ended_before_the_upgrade_are_counted_once(
     schema.migrate(db)
     for _ in range(2):
         with db.read() as tx:
-            found = {row["state"]: row for row in read_store.stats(tx)}
-            assert {state: row["count"] for state, row in found.items()} == {
+            found = {str(row.state): row for row in read_store.stats(tx)}
+            assert {state: row.count for state, row in found.items()} == {
                 "completed": 2,
                 "failed": 1,
                 "queued": 1,
             }
-            assert (found["completed"]["wait_ms"], found["completed"]["run_ms"]) == (2, 7)
+            assert (found["completed"].wait_ms, found["completed"].run_ms) == (2, 7)
             counted = invariants.INVARIANTS["I28"][1]
             assert tx.all(counted) == []
         db.run(events.assign_positions)

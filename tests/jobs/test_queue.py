@@ -23,7 +23,7 @@ from world import EPOCH, World
 
 def outcomes(world: World, job_id: str) -> list[str | None]:
     with world.db.read() as tx:
-        return [each["outcome"] for each in read_store.attempts(tx, job_id)]
+        return [each.outcome for each in read_store.attempts(tx, job_id)]
 
 
 # Enqueue
@@ -1136,14 +1136,14 @@ def test_statistics_per_user_and_kind(world: World) -> None:
     world.advance(3)
     world.complete(claim)
     with world.db.read() as tx:
-        found = {(row["kind"], row["user_id"], row["state"]): row for row in read_store.stats(tx)}
-    assert {key: row["count"] for key, row in found.items()} == {
+        found = {(row.kind, row.user_id, row.state): row for row in read_store.stats(tx)}
+    assert {key: row.count for key, row in found.items()} == {
         ("noop", "ann", "queued"): 1,
         ("noop", "ann", "completed"): 1,
         ("other", "bob", "queued"): 1,
     }
-    done = found["noop", "ann", "completed"]
-    assert (done["wait_ms"], done["run_ms"]) == (2_000, 3_000)
+    done = found["noop", "ann", State.COMPLETED]
+    assert (done.wait_ms, done.run_ms) == (2_000, 3_000)
 
 
 def test_jobs_are_listed_newest_first_in_pages(world: World) -> None:

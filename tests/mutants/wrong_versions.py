@@ -205,8 +205,8 @@ MUTANTS: list[Mutant] = [
     (
         "hung_worker_is_offline",
         QUEUE,
-        'for row in rows if row["silent"] and row["id"] in changed',
-        'for row in rows if row["id"] in changed',
+        "for each in lost if each.loss.silent and each.id in changed",
+        "for each in lost if each.id in changed",
     ),
     # Requests and processes
     (
@@ -426,11 +426,16 @@ MUTANTS: list[Mutant] = [
         "queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END",
         "queued_at = {now}",
     ),
-    ("children_do_not_wait", QUEUE, 'row["state"] = State.BLOCKED', 'row["state"] = State.QUEUED'),
+    (
+        "children_do_not_wait",
+        QUEUE,
+        "replace(row, state=State.BLOCKED)",
+        "replace(row, state=State.QUEUED)",
+    ),
     (
         "nobody_frees_children",
         QUEUE,
-        """        self._relations.unblock(tx, [row["id"] for row in completed if row["awaited"]])\n""",
+        "        self._relations.unblock(tx, [each.id for each in completed if each.awaited])\n",
         "",
     ),
     # Parts
@@ -497,7 +502,7 @@ MUTANTS: list[Mutant] = [
     (
         "parts_are_divided_again",
         QUEUE,
-        'if whole["whole_id"] is not None:',
+        "if whole.whole_id is not None:",
         "if False:",
     ),
     (
@@ -565,7 +570,7 @@ MUTANTS: list[Mutant] = [
     (
         "repeat_is_refused",
         QUEUE,
-        'if closed is not None and closed["outcome"] in said:',
+        "if closed is not None and closed.outcome in said:",
         "if False:",
     ),
     (

@@ -60,7 +60,7 @@ class SharedMedia:
         return self.rushes.job(job_id)
 
     def outcomes(self, job_id: str) -> list[str]:
-        return [each["outcome"] for each in self.rushes.executions(job_id)]
+        return [str(each.outcome) for each in self.rushes.executions(job_id)]
 
     def wait(self, job_id: str, state: str = "completed") -> None:
         until(lambda: self._is(job_id, state))

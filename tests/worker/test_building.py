@@ -332,7 +332,7 @@ def test_a_handler_divides_and_puts_together(harness: Harness) -> None:
     assert worker.step() == 0
     rushes = harness.running.rushes
     assert rushes.job(job_id).state is State.COMPLETED
-    assert [each["outcome"] for each in rushes.executions(job_id)] == ["divided", "succeeded"]
+    assert [each.outcome for each in rushes.executions(job_id)] == ["divided", "succeeded"]
     files = harness.current_files()
     assert files is not None
     assert sorted(files.values()) == [b"begin", b"end", b"piece", b"piece", b"piece"]

@@ -16,6 +16,7 @@ from typing import Any
 from rushes import errors, ids, kinds, renditions
 from rushes.db.database import Database, Tx
 from rushes.jobs import store as jobs
+from rushes.jobs.job import Holding
 from rushes.media import edit as edits
 from rushes.media import inherit_store, library, media, playlist_check, purge_store
 from rushes.media import store as media_store
@@ -54,8 +55,8 @@ class Files:
         of the media that the job lays over its own."""
         with self._db.read() as tx:
             job = _held(tx, claim)
-            if media_id is None or media_id == job["media_id"]:
-                item = media_store.get(tx, job["media_id"]) if job["media_id"] else None
+            if media_id is None or media_id == job.media_id:
+                item = media_store.get(tx, job.media_id) if job.media_id else None
             else:
                 item = _overlay(tx, job, media_id)
         if item is None or item.source_key is None:
@@ -72,7 +73,7 @@ class Files:
         """All files of the version that the claim's job builds."""
 
         def read(tx: Tx) -> list[Row]:
-            version = media_store.version_to_build(tx, _locked(tx, claim)["owner_id"])
+            version = media_store.version_to_build(tx, _locked(tx, claim).owner_id)
             return media_store.artifacts(tx, version["id"]) if version else []
 
         return [_artifact(row, claim) for row in self._db.run(read)]
@@ -118,7 +119,7 @@ class Files:
     def _address(self, claim: Claim, method: Method, key: str) -> str | None:
         """It is good for as long as the claim is now; who has renewed the claim asks again."""
         with self._db.read() as tx:
-            lease_ms = _held(tx, claim)["lease_ms"] or 0
+            lease_ms = _held(tx, claim).lease_ms or 0
         return self.storage.presign(method, key, max(1, lease_ms // 1000))
 
     def confirm(
@@ -164,7 +165,7 @@ class Files:
         damaged = [row for row in rows if row["key"] not in intact]
 
         def take(tx: Tx) -> set[str]:
-            version = media_store.building_version(tx, _locked(tx, claim)["owner_id"])
+            version = media_store.building_version(tx, _locked(tx, claim).owner_id)
             if version is None or version["id"] != version_id:
                 return set()
             media_store.drop_artifacts(tx, version_id, damaged)
@@ -194,19 +195,21 @@ class Files:
 
         def take(tx: Tx) -> Inherited:
             job = _locked(tx, claim)
-            if kinds.output_of(job["kind"]) != kinds.WATCH or job["division"] is not None:
+            if kinds.output_of(job.kind) != kinds.WATCH or job.division is not None:
                 raise errors.WrongState("this job makes no version that could take anything over")
-            base = inherit_store.base(tx, job["media_id"], kinds.WATCH)
+            if job.media_id is None:
+                return Inherited()
+            base = inherit_store.base(tx, job.media_id, kinds.WATCH)
             if base is None:
                 return Inherited()
             kept = [each for each in _whole(base["told"]) if each.name not in besides]
-            asked = jobs.get(tx, job["id"])
+            asked = jobs.get(tx, job.id)
             if asked and (why_not := _why_not_mixed(base["args"], asked.args)):
                 return Inherited(renditions=kept, why_not=why_not)
             inherit_store.take_over(
                 tx,
                 claim,
-                version_id=library.start_version(tx, claim, job["media_id"]),
+                version_id=library.start_version(tx, claim, job.media_id),
                 base_id=base["id"],
                 renditions=[each.name for each in kept],
             )
@@ -220,12 +223,12 @@ class Files:
 
         def place(tx: Tx) -> tuple[str, Row | None]:
             job = _held(tx, claim)
-            if job["media_id"] is None:
+            if job.media_id is None:
                 raise errors.WrongState("a job without a media has no artifacts")
-            version_id = library.start_version(tx, claim, job["media_id"])
+            version_id = library.start_version(tx, claim, job.media_id)
             row = media_store.artifact(tx, version_id, name)
             stem, _, suffix = name.rpartition(".")
-            key = f"media/{job['media_id']}/{version_id}/{stem}-{secrets.token_hex(6)}.{suffix}"
+            key = f"media/{job.media_id}/{version_id}/{stem}-{secrets.token_hex(6)}.{suffix}"
             return key, row if row and row["claim_id"] == claim.claim_id else None
 
         return self._db.run(place)
@@ -291,14 +294,14 @@ class Files:
             job = jobs.held(tx, claim)
             if job is None:
                 return 0
-            version = media_store.building_version(tx, job["owner_id"])
+            version = media_store.building_version(tx, job.owner_id)
             rows = media_store.artifacts(tx, version["id"]) if version else []
         mine = [row for row in rows if row["claim_id"] == claim.claim_id]
         if manifest is not None and {row["name"]: row["sha256"] for row in mine} != dict(manifest):
             raise errors.ManifestMismatch("the files that arrived are not those that were made")
         if len(self._present(mine)) != len(mine):
             raise errors.ManifestMismatch("a file is missing from the storage")
-        if job["division"] is None:
+        if job.division is None:
             self._check_references(mine)
         return len(mine)
 
@@ -356,14 +359,14 @@ def sha256_of(content: bytes | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _held(tx: Tx, claim: Claim) -> Row:
-    row = jobs.held(tx, claim)
-    if row is None:
+def _held(tx: Tx, claim: Claim) -> Holding:
+    held = jobs.held(tx, claim)
+    if held is None:
         raise errors.ClaimLost("the claim is not held any more")
-    return row
+    return held
 
 
-def _locked(tx: Tx, claim: Claim) -> Row:
+def _locked(tx: Tx, claim: Claim) -> Holding:
     """As `_held`, and it stays held until the transaction ends."""
     if jobs.lock_if_held(tx, claim) is None:
         raise errors.ClaimLost("the claim is not held any more")
@@ -373,7 +376,7 @@ def _locked(tx: Tx, claim: Claim) -> Row:
 def _rows(tx: Tx, claim: Claim, names: Sequence[str]) -> tuple[str, list[Row]]:
     if len(names) > ADOPT_LIMIT:
         raise errors.BadField("names", f"must be at most {ADOPT_LIMIT}")
-    version = media_store.version_to_build(tx, _locked(tx, claim)["owner_id"])
+    version = media_store.version_to_build(tx, _locked(tx, claim).owner_id)
     if version is None:
         return "", []
     return version["id"], media_store.named_artifacts(tx, version["id"], names)
@@ -409,14 +412,14 @@ def _segment_seconds(args: Mapping[str, Any]) -> float | None:
         return None
 
 
-def _overlay(tx: Tx, job: Row, media_id: str) -> media.Media | None:
+def _overlay(tx: Tx, job: Holding, media_id: str) -> media.Media | None:
     """Another media of the same user, if the job was asked to use it. A part is given what its
     whole was asked for, whatever the part's own arguments say."""
-    owner = jobs.get(tx, job["owner_id"])
+    owner = jobs.get(tx, job.owner_id)
     edit = owner.args.get("edit") if owner else None
     overlay = edit.get("overlay") if isinstance(edit, Mapping) else None
     named = overlay.get("media_id") if isinstance(overlay, Mapping) else None
-    return media_store.get(tx, media_id, job["user_id"]) if named == media_id else None
+    return media_store.get(tx, media_id, job.user_id) if named == media_id else None
 
 
 def _same(row: Row, sha256: str, claim: Claim) -> Artifact:

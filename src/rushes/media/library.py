@@ -72,7 +72,7 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
     held = jobs.lock_if_held(tx, claim)
     if held is None:
         raise errors.ClaimLost("the claim is not held any more")
-    whole_id = held["whole_id"]
+    whole_id = held.whole_id
     whole = jobs.get(tx, whole_id) if whole_id is not None else None
     if whole is not None and whole.state is not State.BLOCKED:
         raise errors.CancelRequested("the job that this is a part of has ended")
@@ -80,8 +80,8 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
         tx,
         ids.new("ver"),
         media_id=media_id,
-        slot=kinds.output_of(whole.kind if whole else held["kind"]),
-        job_id=whole_id or held["id"],
+        slot=kinds.output_of(whole.kind if whole else held.kind),
+        job_id=whole_id or held.id,
         claim_id=claim.claim_id,
         is_part=whole_id is not None,
     )
@@ -196,7 +196,7 @@ def follow_parts(tx: Tx, whole_id: str) -> None:
     counted = relation_store.counts(tx, whole_id)
     if counted is None:
         return
-    detail = decode(counted["detail"])
+    detail = decode(counted.detail)
     version = store.building_version(tx, whole_id)
     if isinstance(detail, dict) and version is not None:
         segments = store.segments(tx, version["id"])
@@ -206,7 +206,7 @@ def follow_parts(tx: Tx, whole_id: str) -> None:
         for name in PACE:
             detail.pop(name, None)
         detail = stamped(detail, detail, read_store.now(tx))
-    progress = lifecycle.progress_by_parts(counted["divided_progress"], counted["progress"])
+    progress = lifecycle.progress_by_parts(counted.divided_progress, counted.progress)
     known = None if detail is None else encode(detail)
     relation_store.note_progress(tx, whole_id, progress, known)
 

@@ -38,7 +38,7 @@ OUTPUT_STATUS = {
     jobs.State.CANCELED: "failed",
 }
 # What is not here is its own status.
-EXECUTION_STATUS = {
+EXECUTION_STATUS: dict[jobs.Outcome | None, str] = {
     None: "processing",
     jobs.Outcome.SUCCEEDED: "completed",
     jobs.Outcome.LOST: "failed",
@@ -112,19 +112,18 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def execution(row: Mapping[str, Any]) -> models.Execution:
-    status = EXECUTION_STATUS.get(row["outcome"], row["outcome"])
-    ended_at = row["ended_at"]
-    values = {
-        **row,
-        "transcription_id": row["job_id"] if row["kind"] == TRANSCRIBE else None,
-        "status": status,
-        "completed_at": ended_at if status == "completed" else None,
-        "failed_at": ended_at if status == "failed" else None,
-        "processing_duration_ms": None if ended_at is None else ended_at - row["started_at"],
-    }
-    names = models.Execution.model_fields
-    return models.Execution(**{name: said(name, values[name]) for name in names})
+def execution(attempt: read_store.Attempt) -> models.Execution:
+    status = EXECUTION_STATUS.get(attempt.outcome) or attempt.outcome
+    ended_at = attempt.ended_at
+    return timed(
+        models.Execution,
+        attempt,
+        transcription_id=attempt.job_id if attempt.kind == TRANSCRIBE else None,
+        status=status,
+        completed_at=clock.rfc3339(ended_at) if status == "completed" else None,
+        failed_at=clock.rfc3339(ended_at) if status == "failed" else None,
+        processing_duration_ms=None if ended_at is None else ended_at - attempt.started_at,
+    )
 
 
 def media(services: Services, tx: Tx, item: Media) -> models.Media:
@@ -391,10 +390,11 @@ def user(item: User) -> models.User:
     return models.User(**{n: said(n, getattr(item, n)) for n in models.User.model_fields})
 
 
-def timed(model: type[models.T], row: Mapping[str, Any], **more: Any) -> models.T:
-    """A row as the model of the same names."""
-    names = set(model.model_fields) & set(row)  # type: ignore[attr-defined]
-    return model(**{name: said(name, row[name]) for name in names}, **more)
+def timed(model: type[models.T], record: Any, **more: Any) -> models.T:
+    """A record as the model of the same names; `more` is what it has not, or otherwise."""
+    names = {each for each in model.model_fields if hasattr(record, each)}  # type: ignore[attr-defined]
+    values = {name: said(name, getattr(record, name)) for name in names - more.keys()}
+    return model(**values, **more)
 
 
 def said(name: str, value: Any) -> Any:
