@@ -97,7 +97,7 @@ def test_an_attempt_under_way_is_completed_after_the_upgrade(
     assert done.state == "completed"
     with db.read() as tx:
         assert worlds.current_version(tx, "med_1") == "ver_2"
-        assert [row["name"] for row in media_store.artifacts(tx, "ver_2")] == ["a.txt"]
+        assert [row.name for row in media_store.artifacts(tx, "ver_2")] == ["a.txt"]
         broken = [each.invariant for each in invariants.check(tx)]
     # The rows were made by hand, without their events.
     assert set(broken) <= {"I7", "I23b", "I23c"}

@@ -545,8 +545,8 @@ MUTANTS: list[Mutant] = [
     (
         "damaged_files_are_adopted",
         "media/files.py",
-        'return {row["key"] for row in rows if row["key"] in present and self._is_same(row)}',
-        'return {row["key"] for row in rows}',
+        "return {row.key for row in rows if row.key in present and self._is_same(row)}",
+        "return {row.key for row in rows}",
     ),
     (
         "what_others_have_is_discarded",

@@ -123,7 +123,7 @@ class SharedMedia:
             needed = {row["source_key"] for row in tx.all("SELECT source_key FROM media")}
             for version in versions:
                 if version["state"] in ("current", "building"):
-                    needed |= {row["key"] for row in media_store.artifacts(tx, version["id"])}
+                    needed |= {row.key for row in media_store.artifacts(tx, version["id"])}
         remover = purge.Purge(rushes.db, storage, grace_ms=-60_000)
         for version in versions:
             remover(_PurgeJob({"version_id": version["id"]}))

@@ -118,7 +118,7 @@ def complete(
     left_out: Sequence[str] = ()
     if job.division is not None:
         version = store.building_version(tx, job.parent_id or "")
-        _check_files(tx, version["id"] if version else None, claim, files)
+        _check_files(tx, version, claim, files)
     elif files != 0:
         published = store.publish(tx, claim, _temporary(job))
         _check_files(tx, published.version_id if published else None, claim, files)
@@ -199,7 +199,7 @@ def follow_parts(tx: Tx, whole_id: str) -> None:
     detail = decode(counted.detail)
     version = store.building_version(tx, whole_id)
     if isinstance(detail, dict) and version is not None:
-        segments = store.segments(tx, version["id"])
+        segments = store.segments(tx, version)
         for rendition in (*_dicts(detail.get("renditions")), *_dicts(detail.get("audio"))):
             _count_segments(rendition, segments)
         # Was told by the worker that divided it; the parts have a pace of their own.

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from rushes import clock, kinds, sanitize
 from rushes.accounts.account import User
+from rushes.accounts.store import WorkerKey
 from rushes.db.database import Tx
 from rushes.errors import OF_THE_SOURCE
 from rushes.fleet.worker import FleetWorker
@@ -17,7 +18,7 @@ from rushes.jobs import read_store
 from rushes.media import edit as edits
 from rushes.media import output_store, profiles
 from rushes.media import store as media_store
-from rushes.media.media import Media, Sizes
+from rushes.media.media import Media, Sizes, StoredFile
 from rushes.media.pipeline import MAKES_VERSION, SPAN, TRANSCRIBE
 from rushes.playback import growing
 from rushes.playback import store as playback_store
@@ -179,7 +180,7 @@ def outputs(tx: Tx, items: Sequence[Media]) -> dict[str, list[models.Output]]:
     found: dict[str, list[models.Output]] = {}
     for key in sorted(published.keys() | newest.keys()):
         version = published.get(key)
-        made = [each for each in files if version and each["version_id"] == version.id]
+        made = [each for each in files if version and each.version_id == version.id]
         output = _output(*key, version, newest.get(key), made)
         if output is not None:
             found.setdefault(key[0], []).append(output)
@@ -191,7 +192,7 @@ def _output(
     slot: str,
     version: output_store.Version | None,
     job: jobs.Job | None,
-    files: Sequence[Mapping[str, Any]],
+    files: Sequence[StoredFile],
 ) -> models.Output | None:
     """None of a job that has ended well without making a file."""
     state = job.state if job else jobs.State.COMPLETED
@@ -212,10 +213,10 @@ def _output(
         size_bytes=version.size_bytes if version else 0,
         files=[
             models.OutputFile(
-                name=each["name"],
-                size_bytes=each["size_bytes"],
-                content_type=each["content_type"],
-                url=f"/api/v1/media/{media_id}/outputs/{slot}/{each['name']}",
+                name=each.name,
+                size_bytes=each.size_bytes,
+                content_type=each.content_type,
+                url=f"/api/v1/media/{media_id}/outputs/{slot}/{each.name}",
             )
             for each in files
         ],
@@ -359,7 +360,7 @@ def worker(
     item: FleetWorker,
     now: int,
     *,
-    keys: Sequence[Mapping[str, Any]] = (),
+    keys: Sequence[WorkerKey] = (),
     holding: Sequence[str] = (),
 ) -> models.Worker:
     return models.Worker(
@@ -374,12 +375,12 @@ def worker(
         jobs=list(holding),
         keys=[
             models.Key(
-                prefix=key["prefix"],
-                kinds=jobs.decode(key["kinds"]),
-                created_at=clock.rfc3339(key["created_at"]),
+                prefix=key.prefix,
+                kinds=None if key.grant.kinds is None else list(key.grant.kinds),
+                created_at=clock.rfc3339(key.created_at),
             )
             for key in keys
-            if key["worker_id"] == item.id
+            if key.worker_id == item.id
         ],
         registered_at=clock.rfc3339(item.registered_at),
         last_seen_at=clock.rfc3339(item.last_seen_at),
