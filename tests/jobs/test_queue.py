@@ -1164,8 +1164,8 @@ def test_every_change_is_an_event_in_commit_order_without_gaps(world: World) -> 
     world.complete(world.claim())
     world.check()
     with world.db.read() as tx:
-        told = [row for row in events.read_since(tx, 0) if row["job_id"] == job_id]
-    assert [row["type"] for row in told] == [
+        told = [row for row in events.read_since(tx, 0) if row.job_id == job_id]
+    assert [row.type for row in told] == [
         "noop.queued",
         "noop.started",
         "noop.progress",
@@ -1173,4 +1173,4 @@ def test_every_change_is_an_event_in_commit_order_without_gaps(world: World) -> 
         "noop.started",
         "noop.completed",
     ]
-    assert [row["pos"] for row in told] == sorted(row["pos"] for row in told)
+    assert [row.pos for row in told] == sorted(row.pos for row in told)

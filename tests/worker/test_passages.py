@@ -47,7 +47,7 @@ def test_listeners_hear_each_one_and_none_of_where_it_goes_on(harness: Harness) 
     rushes = harness.running.rushes
     rushes.chores.number_events()
     with rushes.db.read() as tx:
-        told = [row["data"] for row in events.read_since(tx, 0) if row["type"] == "demo.passage"]
+        told = [row.data or "" for row in events.read_since(tx, 0) if row.type == "demo.passage"]
     [data] = told
     assert '"one"' in data
     assert "next" not in data

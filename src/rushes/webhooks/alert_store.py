@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from rushes.db.database import Tx
+from rushes.records import from_row
 
 
-def held(tx: Tx) -> dict[str, dict[str, Any]]:
-    return {row["type"]: row for row in tx.all("SELECT * FROM alerts")}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldAlert:
+    """When it was sent last, and what is held back since: how many incidents, since when, and the
+    latest of them as JSON."""
+
+    sent_at: int
+    held: int
+    held_since: int | None
+    incidents: str
+
+
+def held(tx: Tx) -> dict[str, HeldAlert]:
+    """By type."""
+    return {row["type"]: from_row(HeldAlert, row) for row in tx.all("SELECT * FROM alerts")}
 
 
 def write(
@@ -29,9 +42,32 @@ def write(
     )
 
 
-def job_facts(tx: Tx, troubles: Sequence[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
-    """By job and epoch: how the attempt ended, what the job is, and how many jobs of its media
-    had failed within `window_ms` before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """An attempt that came to grief, and how far back to look for others."""
+
+    job_id: str
+    epoch: int
+    at: int
+    window_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """How an attempt ended, what its job is, and how many jobs of its media had failed within
+    `window_ms` before."""
+
+    kind: str
+    max_attempts: int
+    claims: int
+    outcome: str | None
+    worker_name: str
+    title: str | None
+    failures: int
+
+
+def job_facts(tx: Tx, troubles: Sequence[Trouble]) -> dict[tuple[str, int], JobFacts]:
+    """By job and epoch."""
     rows = tx.all(
         """
         WITH given AS ({given:job_id text, epoch bigint, at bigint, window_ms bigint})
@@ -46,7 +82,7 @@ def job_facts(tx: Tx, troubles: Sequence[dict[str, Any]]) -> dict[tuple[str, int
         LEFT JOIN media ON media.id = jobs.media_id""",
         given=troubles,
     )
-    return {(row["id"], row["epoch"]): row for row in rows}
+    return {(row["id"], row["epoch"]): from_row(JobFacts, row) for row in rows}
 
 
 def worker_names(tx: Tx, ids: Iterable[str]) -> dict[str, str]:

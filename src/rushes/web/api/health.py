@@ -187,8 +187,8 @@ class _Collector:
         with self._site.db.read() as tx:
             now = read_store.now(tx)
             for each in events.incidents(tx):
-                family = recovered if each["type"] == events.RECOVERED else given_up
-                family.add_metric([each["kind"]], each["count"])
+                family = recovered if each.type == events.RECOVERED else given_up
+                family.add_metric([each.kind], each.count)
         rows = self._site.totals.get(self._site.db)
         for row in rows:
             if row.state in LIVE_STATES:
@@ -220,7 +220,7 @@ def _counts(services: Services) -> dict[str, Any]:
         for each in fleet.all_workers(tx):
             workers[each.status(now, offline_ms)] += 1
         for row in events.incidents(tx):
-            incidents[row["type"]] += row["count"]
+            incidents[row.type] += row.count
     return {"jobs": jobs, "workers": workers, "incidents": incidents}
 
 
