@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from rushes.jobs.policy import Policy
 from rushes.jobs.queue import Enqueued, Queue, QueueTerms
 from rushes.jobs.read_store import Attempt, JobCount, JobFilter
 from rushes.jobs.why import Explanation
+from rushes.records import JsonObject
 from rushes.storage import storage
 from rushes.storage.storage import Storage
 from rushes.threads import Supervised
@@ -178,7 +179,7 @@ class Rushes:
     def enqueue(
         self,
         kind: str,
-        args: Mapping[str, Any] | None = None,
+        args: JsonObject | None = None,
         *,
         connection: sa.Connection | sa.orm.Session | None = None,
         **options: Any,
@@ -283,7 +284,7 @@ def _bell(db: Database) -> wakeup.Wakeup:
     return wakeup.PostgresWakeup(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
 
 
-def _new(kind: str, args: Mapping[str, Any] | None, options: Mapping[str, Any]) -> NewJob:
+def _new(kind: str, args: JsonObject | None, options: JsonObject) -> NewJob:
     known = set(NewJob.__dataclass_fields__) - {"kind", "args"}
     for name in options:
         if name not in known:

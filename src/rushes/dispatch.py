@@ -49,6 +49,7 @@ from rushes.protocol import (
     Terms,
     capability_words,
 )
+from rushes.records import JsonObject
 from rushes.renditions import LISTS, cleaned, encode, planned, stamped
 from rushes.storage.storage import Storage
 from rushes.transcripts import archive, passages
@@ -236,7 +237,7 @@ class Dispatch(Files):
                 raise errors.ClaimLost("the claim is not held any more")
             return passage_store.read(tx, claim.job_id)
 
-    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+    def transcript(self, claim: Claim) -> JsonObject | None:
         with self._db.read() as tx:
             job = jobs.held(tx, claim)
             if job is None:
@@ -302,7 +303,7 @@ def _stamped(tx: Tx, report: Progress) -> Progress:
     return replace(report, detail=told)
 
 
-def _fitting(members: dict[str, Any], limit_bytes: int) -> dict[str, Any]:
+def _fitting(members: JsonObject, limit_bytes: int) -> JsonObject:
     """Those that fit into so much JSON, from the first on."""
     kept, room = {}, limit_bytes - len("{}")
     for name, value in members.items():
@@ -325,7 +326,7 @@ class WorkerCalls(Coordinator):
         self._name = worker_name
         self._grant = grant
 
-    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+    def call(self, verb: Verb, arguments: JsonObject) -> Any:
         claims = [found for value in arguments.values() if (found := _claim_of(value))]
         if not claims:
             # Without one nobody could say whose it is: such a verb is written here.

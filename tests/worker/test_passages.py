@@ -6,13 +6,14 @@ import pytest
 
 from rushes import errors, events
 from rushes.protocol import PASSAGES_LIMIT, Completion, Hello
+from rushes.records import JsonObject
 from rushes.transcripts import archive, passages
 from rushes.transcripts.transcript import Passage
 from rushes.worker.context import JobContext
 from worker.harness import Harness
 
 
-def said(number: int, text: str) -> dict[str, object]:
+def said(number: int, text: str) -> JsonObject:
     return passages.encode(
         Passage(start=number, end=number + 1, text=text, language="en"), next=[number, 0, "en"]
     )

@@ -47,20 +47,21 @@ class JobFilter:
     # A part of the id, the error, the worker's name or the media's title.
     q: str | None = None
 
-    def guards(self) -> tuple[str, dict[str, Any]]:
-        """SQL text without anything of the caller's in it, and what it refers to."""
-        given = {name: getattr(self, name) for name in COLUMNS if getattr(self, name) is not None}
-        guards = [f"{COLUMNS[name]} = :{name}" for name in given]
-        if self.ids is not None:
-            guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
-            given["ids"] = encode(list(self.ids))
-        if self.not_kinds:
-            guards.append("kind NOT IN (SELECT value FROM {each:CAST(:not_kinds AS text)})")
-            given["not_kinds"] = encode(list(self.not_kinds))
-        if self.q:
-            guards.append(MENTIONS)
-            given |= {"part": pattern(self.q), "title_part": pattern(folded(self.q))}
-        return " AND ".join(guards) or "1 = 1", given
+
+def _guards(filter: JobFilter) -> tuple[str, dict[str, Any]]:
+    """SQL text without anything of the caller's in it, and what it refers to."""
+    given = {name: getattr(filter, name) for name in COLUMNS if getattr(filter, name) is not None}
+    guards = [f"{COLUMNS[name]} = :{name}" for name in given]
+    if filter.ids is not None:
+        guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
+        given["ids"] = encode(list(filter.ids))
+    if filter.not_kinds:
+        guards.append("kind NOT IN (SELECT value FROM {each:CAST(:not_kinds AS text)})")
+        given["not_kinds"] = encode(list(filter.not_kinds))
+    if filter.q:
+        guards.append(MENTIONS)
+        given |= {"part": pattern(filter.q), "title_part": pattern(folded(filter.q))}
+    return " AND ".join(guards) or "1 = 1", given
 
 
 # A divided job runs, too: in its parts.
@@ -77,7 +78,7 @@ def list_jobs(
 ) -> list[Job]:
     """Newest first; `before` is the last id of the page before (ids sort by time). `running`:
     only those, or only the others."""
-    where, given = (filter or JobFilter()).guards()
+    where, given = _guards(filter or JobFilter())
     if running is not None:
         where += f" AND {RUNNING}" if running else f" AND NOT {RUNNING}"
     if before is not None:
@@ -104,7 +105,7 @@ def titles(tx: Tx, items: Iterable[Job]) -> dict[str, str]:
 
 def matching(tx: Tx, filter: JobFilter, states: Iterable[str], limit: int) -> list[str]:
     """The ids of the jobs in one of these states that the filter finds, oldest first."""
-    where, given = filter.guards()
+    where, given = _guards(filter)
     rows = tx.all(
         f"SELECT id FROM jobs WHERE {where}"
         " AND state IN (SELECT value FROM {each:CAST(:states AS text)}) ORDER BY id LIMIT :limit",
@@ -141,7 +142,7 @@ class FailureGroup:
 
 def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[FailureGroup]:
     """Failed jobs by what they failed of, most frequent first; of one user, or of all (None)."""
-    where, given = JobFilter(user_id=user_id).guards()
+    where, given = _guards(JobFilter(user_id=user_id))
     rows = tx.all(
         f"""
         SELECT kind, error_code, count(*) AS count, max(failed_at) AS last_failed_at,
@@ -332,7 +333,7 @@ class EndedCount:
 def ended(tx: Tx, filter: JobFilter, *, since: int, width: int) -> list[EndedCount]:
     """How jobs ended in each bucket of `width` milliseconds that there was one in: `number` counts
     the buckets from `since`."""
-    where, given = filter.guards()
+    where, given = _guards(filter)
     rows = tx.all(
         f"""
         SELECT ({ENDED_AT} - CAST(:since AS bigint)) / :width AS number,

@@ -24,6 +24,7 @@ from rushes.protocol import (
     Rendition,
     Source,
 )
+from rushes.records import JsonObject
 from rushes.renditions import planned, told
 from rushes.worker.scratch import Scratch
 
@@ -239,7 +240,7 @@ class JobContext:
         if file.tell() == begin:
             raise errors.RetryLater("the source ends too early", code="source_damaged")
 
-    def transcript(self) -> dict[str, Any] | None:
+    def transcript(self) -> JsonObject | None:
         """What is said in the media, as people read it now: `text`, `language`, `segments`,
         `words`, and by `speakers` what people call them. None while there is no transcript."""
         return self._patiently(lambda: self._coordinator.transcript(self.claim))
