@@ -16,8 +16,8 @@ from rushes.db.database import Tx
 from rushes.events import Event
 from rushes.jobs.lifecycle import MAX_CLAIMS
 from rushes.records import JsonObject
-from rushes.webhooks import alert_store, messages
-from rushes.webhooks.alert_store import HeldAlert, JobFacts, Trouble
+from rushes.webhooks import messages, store
+from rushes.webhooks.store import HeldAlert, JobFacts, Trouble
 from rushes.webhooks.webhook import FAILING, KIND
 
 PREFIX = "alert."
@@ -58,7 +58,7 @@ def find(tx: Tx, page: Sequence[Event]) -> Incidents:
     for event, facts in _with_facts(tx, troubles):
         for alert in alerts_of(event, facts):
             found[alert].append(_of_job(event, facts))
-    names = alert_store.worker_names(tx, {event.worker_id or "" for event in changes})
+    names = store.worker_names(tx, {event.worker_id or "" for event in changes})
     for event in changes:
         found[OF_WORKERS[event.type]].append(_of_worker(event, names))
     for event in page:
@@ -69,7 +69,7 @@ def find(tx: Tx, page: Sequence[Event]) -> Incidents:
 
 def due(tx: Tx, found: Incidents, *, now: int, cooldown_ms: int) -> list[tuple[str, str]]:
     """The alerts to send now, as type and body; the rest is held until its type has cooled down."""
-    rows = alert_store.held(tx)
+    rows = store.held_alerts(tx)
     sent = []
     for alert in Alert:
         before, fresh = rows.get(alert, NOTHING_HELD), found.get(alert, [])
@@ -129,7 +129,7 @@ def _with_facts(tx: Tx, troubles: Sequence[Event]) -> list[tuple[Event, JobFacts
         Trouble(job_id=each.job_id or "", epoch=each.epoch or 0, at=each.at, window_ms=PATTERN_MS)
         for each in troubles
     ]
-    facts = alert_store.job_facts(tx, asked)
+    facts = store.job_facts(tx, asked)
     keyed = [(event, facts.get((event.job_id or "", event.epoch or 0))) for event in troubles]
     return [(event, known) for event, known in keyed if known is not None]
 
@@ -190,7 +190,7 @@ def _hold(
     since: int | None = None,
     incidents: Sequence[Incident] = (),
 ) -> None:
-    alert_store.write(
+    store.write_alert(
         tx,
         alert,
         sent_at=sent_at,
