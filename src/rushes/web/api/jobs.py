@@ -265,7 +265,9 @@ def history(
     wanted = JobFilter(user_id=who.sees, kind=kind, not_kinds=_words(not_kind))
     with services.db.read() as tx:
         told = queue_report.history(tx, wanted, hours)
-    items = [views.timed(models.QueueBucket, each) for each in told.items]
+    items = [
+        views.timed(models.QueueBucket, each, at=clock.rfc3339(each.at)) for each in told.items
+    ]
     return models.QueueHistory(bucket_seconds=told.bucket_seconds, items=items)
 
 
