@@ -17,7 +17,8 @@ from rushes.dispatcher import Dispatcher
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs.job import Priority, State
-from rushes.jobs.queue import Claimant, Offer
+from rushes.jobs.policy import Strand
+from rushes.jobs.queue import Claimant
 from rushes.protocol import Assignment
 from world import World
 
@@ -34,7 +35,7 @@ class Counting(Dispatch):
         self.looked = threading.Condition()
         self.broken = False
 
-    def offers(self, kinds: Collection[str]) -> list[Offer]:
+    def offers(self, kinds: Collection[str]) -> list[Strand]:
         if self.broken:
             raise errors.DatabaseDown("the database is away")
         return super().offers(kinds)

@@ -25,7 +25,9 @@ from rushes.jobs import job as job_data
 from rushes.jobs import log_store, passage_store, read_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import ErrorClass, Priority, State
-from rushes.jobs.queue import Claimant, Offer, Queue
+from rushes.jobs.policy import Strand
+from rushes.jobs.queue import Claimant, Queue
+from rushes.jobs.request_store import Asking
 from rushes.kinds import Grant
 from rushes.media import library, pipeline
 from rushes.media import store as media_store
@@ -51,6 +53,7 @@ from rushes.protocol import (
     Terms,
     capability_words,
 )
+from rushes.records import JsonObject
 from rushes.renditions import LISTS, cleaned, encode, planned, stamped
 from rushes.storage.storage import Storage
 from rushes.transcripts import archive, passages
@@ -116,7 +119,7 @@ class Dispatch(Files):
         if self.known is not None:
             self.known.forget(worker_id)
 
-    def offers(self, kinds: Collection[str]) -> list[Offer]:
+    def offers(self, kinds: Collection[str]) -> list[Strand]:
         """What there is to claim now, for whomever."""
         with self._db.read() as tx:
             return self._queue.offers(tx, kinds)
@@ -129,11 +132,8 @@ class Dispatch(Files):
         with self._one_by_one if worker.most_per_user else nullcontext():
             return self._db.run_step(lambda tx: self._queue.claim(tx, worker, limit, request_id))
 
-    def claimed_before(
-        self, asked: Collection[tuple[str, str]]
-    ) -> dict[tuple[str, str], list[Assignment]]:
-        """By worker and request: what the same requests were answered before, as far as it is still
-        held."""
+    def claimed_before(self, asked: Collection[Asking]) -> dict[Asking, list[Assignment]]:
+        """What the same requests were answered before, as far as it is still held."""
         return self._db.run_step(lambda tx: self._queue.claim_again(tx, asked))
 
     def heartbeat(
@@ -175,7 +175,7 @@ class Dispatch(Files):
             job = jobs.held(tx, claim)
         if job is None:
             raise errors.ClaimLost("the claim is not held any more")
-        if job["division"] is not None:
+        if job.division is not None:
             # Of its whole it can say nothing new.
             return 0
         listed = cleaned(planned(renditions))
@@ -185,8 +185,8 @@ class Dispatch(Files):
             job = jobs.lock_if_held(tx, claim)
             if job is None:
                 raise errors.ClaimLost("the claim is not held any more")
-            if job["media_id"] is not None and kinds.output_of(job["kind"]) == kinds.WATCH:
-                version_id = library.start_version(tx, claim, job["media_id"])
+            if job.media_id is not None and kinds.output_of(job.kind) == kinds.WATCH:
+                version_id = library.start_version(tx, claim, job.media_id)
                 if media_store.declare(tx, version_id, declared):
                     playback_store.note_watchable(tx, version_id)
 
@@ -258,12 +258,12 @@ class Dispatch(Files):
                 raise errors.ClaimLost("the claim is not held any more")
             return passage_store.read(tx, claim.job_id)
 
-    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+    def transcript(self, claim: Claim) -> JsonObject | None:
         with self._db.read() as tx:
             job = jobs.held(tx, claim)
             if job is None:
                 raise errors.ClaimLost("the claim is not held any more")
-            kept = archive.current(tx, job["media_id"]) if job["media_id"] else None
+            kept = archive.current(tx, job.media_id) if job.media_id else None
         if kept is None:
             return None
         return {**transcripts.encode(kept.transcript), "speakers": dict(kept.names)}
@@ -276,7 +276,7 @@ class Dispatch(Files):
 
     def owned(self, worker_id: str, claims: Iterable[Claim], grant: Grant) -> list[Claim]:
         with self._db.read() as tx:
-            kinds = [(each, jobs.kind_claimed_by(tx, each, worker_id)) for each in claims]
+            kinds = [(each, read_store.kind_claimed_by(tx, each, worker_id)) for each in claims]
         return [each for each, kind in kinds if kind is not None and grant.covers(kind)]
 
     def _follow(self, tx: Tx, wholes: Collection[str]) -> None:
@@ -324,7 +324,7 @@ def _stamped(tx: Tx, report: Progress) -> Progress:
     return replace(report, detail=told)
 
 
-def _fitting(members: dict[str, Any], limit_bytes: int) -> dict[str, Any]:
+def _fitting(members: JsonObject, limit_bytes: int) -> JsonObject:
     """Those that fit into so much JSON, from the first on."""
     kept, room = {}, limit_bytes - len("{}")
     for name, value in members.items():
@@ -347,7 +347,7 @@ class WorkerCalls(Coordinator):
         self._name = worker_name
         self._grant = grant
 
-    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+    def call(self, verb: Verb, arguments: JsonObject) -> Any:
         claims = [found for value in arguments.values() if (found := _claim_of(value))]
         if not claims:
             # Without one nobody could say whose it is: such a verb is written here.
@@ -472,7 +472,8 @@ class Local(WorkerCalls):
             capabilities=tuple(capability_words(hello.capabilities)),
             boot_id=hello.boot_id,
         )
-        self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name))
+        urgent = self._me.lowest_priority is Priority.HIGH
+        self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name, for_urgent=urgent))
         super().hello(hello)
 
     def claim(
@@ -486,7 +487,7 @@ class Local(WorkerCalls):
         # In this process only the database can lose an answer; then the loop asks once more.
         again, self._asked = request_id == self._asked, request_id
         if again and request_id is not None:
-            asking = self._me.id, request_id
+            asking = Asking(self._me.id, request_id)
             if held := self._dispatch.claimed_before([asking]).get(asking):
                 return held
         while True:

@@ -17,6 +17,7 @@ from rushes import errors
 from rushes.accounts.known_workers import KnownWorkers
 from rushes.dispatch import Dispatch
 from rushes.jobs.queue import Claimant
+from rushes.jobs.request_store import Asking
 from rushes.protocol import Assignment
 from rushes.threads import Supervised
 from rushes.wakeup import Wakeup
@@ -207,7 +208,7 @@ class Dispatcher:
     def _answer_again(self, waiting: Iterable[Waiting]) -> None:
         """Those whose first answer was lost."""
         asked = {
-            (each.claimant.id, each.request_id): each
+            Asking(each.claimant.id, each.request_id): each
             for each in waiting
             if each.is_new and each.request_id is not None
         }

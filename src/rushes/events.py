@@ -6,10 +6,12 @@ numbers committed rows under one lock. So a reader that has seen position n has 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rushes import kinds
 from rushes.db.database import Tx
+from rushes.records import from_row
 
 BATCH = 10_000
 # How the events of a kind begin.
@@ -124,21 +126,51 @@ def _count_incidents(tx: Tx, after: int, until: int) -> None:
     )
 
 
-def incidents(tx: Tx) -> list[dict[str, Any]]:
-    """How often each was, by kind of job."""
-    return tx.all("SELECT type, kind, count FROM incident_counts ORDER BY type, kind")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentCount:
+    """How often there was such an incident with jobs of a kind."""
+
+    type: str
+    kind: str
+    count: int
 
 
-def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]]:
-    return tx.all(
+def incidents(tx: Tx) -> list[IncidentCount]:
+    rows = tx.all("SELECT type, kind, count FROM incident_counts ORDER BY type, kind")
+    return [from_row(IncidentCount, row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A change that was told of. `data`: JSON; the rest is as it was when it happened."""
+
+    pos: int
+    at: int
+    type: str
+    media_id: str | None
+    job_id: str | None
+    worker_id: str | None
+    user_id: str | None
+    state: str | None
+    attempt: int | None
+    epoch: int | None
+    progress: float | None
+    stage: str | None
+    error_code: str | None
+    data: str | None
+
+
+def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[Event]:
+    rows = tx.all(
         "SELECT * FROM events WHERE pos > :position ORDER BY pos LIMIT :limit",
         position=position,
         limit=limit,
     )
+    return [from_row(Event, row) for row in rows]
 
 
-def read_range(tx: Tx, after: int, until: int, **of: str | None) -> list[dict[str, Any]] | None:
-    """The rows behind position `after` up to `until`, of a `user_id`, `media_id` or `job_id` if
+def read_range(tx: Tx, after: int, until: int, **of: str | None) -> list[Event] | None:
+    """Those behind position `after` up to `until`, of a `user_id`, `media_id` or `job_id` if
     given; None when some of that range are forgotten already."""
     given = {name: value for name, value in of.items() if value is not None}
     guards = "".join(f" AND {name} = :{name}" for name in given)
@@ -150,7 +182,7 @@ def read_range(tx: Tx, after: int, until: int, **of: str | None) -> list[dict[st
     )
     # Asked afterwards, so that what was forgotten in between is noticed.
     pruned = tx.one("SELECT pruned_pos FROM event_head WHERE pruned_pos > :after", after=after)
-    return None if pruned else rows
+    return None if pruned else [from_row(Event, row) for row in rows]
 
 
 def news(tx: Tx) -> tuple[int, bool]:

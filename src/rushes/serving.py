@@ -28,11 +28,9 @@ import uvicorn
 from rushes import config, errors, handlers, ids, kinds, limits, logs, protocol, queue_report
 from rushes.accounts import access, security_store, throttle
 from rushes.accounts import store as accounts
-from rushes.accounts.known_workers import KnownWorkers
 from rushes.app import STOP_SECONDS, Rushes
 from rushes.db.database import Tx
 from rushes.dispatch import Local
-from rushes.dispatcher import Dispatcher
 from rushes.engines.registry import Registry, options
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
@@ -455,10 +453,6 @@ class Server:
 
 def services(rushes: Rushes) -> Services:
     """What the routes need of it."""
-    known = KnownWorkers(
-        rushes.db, rushes.queue, heartbeat_seconds=rushes.settings.heartbeat_interval
-    )
-    rushes.dispatch.known = known
     return Services(
         settings=rushes.settings,
         db=rushes.db,
@@ -468,10 +462,6 @@ def services(rushes: Rushes) -> Services:
         dispatch=rushes.dispatch,
         chores=rushes.chores,
         relay=Relay(rushes.db, rushes.chores.number_events),
-        known_workers=known,
-        dispatcher=Dispatcher(
-            rushes.dispatch, rushes.bell, known, poll_seconds=rushes.settings.poll_interval
-        ),
         engines=Registry(options(rushes.settings)),
         local_token=secrets.token_urlsafe(32),
     )

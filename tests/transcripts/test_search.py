@@ -13,6 +13,7 @@ from rushes import errors
 from rushes.db.database import Tx
 from rushes.media import library
 from rushes.media.media import NewMedia
+from rushes.records import from_row
 from rushes.transcripts import archive, search, search_store, tokens
 from rushes.transcripts.transcript import Transcript
 from speaking import add, edit, found, hits, kept, said, spoken, texts
@@ -282,7 +283,12 @@ def _forget_what_follows(tx: Tx) -> None:
     search_store.put(
         tx,
         [
-            search._moment(row["id"], row["media_id"], row["user_id"], {**row, "following": ""})
+            search._moment(
+                row["id"],
+                row["media_id"],
+                row["user_id"],
+                from_row(search_store.Moment, row, following=""),
+            )
             for row in rows
         ],
     )

@@ -18,6 +18,7 @@ from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs.queue import Queue
+from rushes.jobs.request_store import Asking
 
 # What changes about a worker is heard of with the next flush; this is for all else.
 REMEMBER_SECONDS = 300.0
@@ -144,7 +145,7 @@ class KnownWorkers:
             }
 
     def _free_unheard_of(self, signs: dict[str, list[str]]) -> None:
-        asked = [(id, request) for id, requests in signs.items() for request in requests]
+        asked = [Asking(id, request) for id, requests in signs.items() for request in requests]
         if not asked:
             return
         with self._db.read() as tx:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from rushes import errors, events
 from rushes.db.database import Tx
 from rushes.fleet.worker import AdminState, FleetWorker, encode_limited
+from rushes.records import JsonObject
 
 HOLDS = """(SELECT count(*) FROM jobs
     WHERE state = 'processing' AND claimed_by = workers.id) AS holds"""
@@ -22,18 +22,21 @@ def register(
     name: str,
     *,
     capabilities: Sequence[str] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: JsonObject | None = None,
+    for_urgent: bool = False,
 ) -> None:
-    """A worker that exists but has never been seen, and what is told of it beforehand."""
+    """A worker that exists but has never been seen, and what is told of it beforehand.
+    `for_urgent`: it takes only what comes before all else."""
     tx.all(
         """
-        INSERT INTO workers (id, name, kinds, capabilities, metadata, registered_at)
-        VALUES (:id, :name, '[]', :capabilities, :metadata, {now})
-        ON CONFLICT (id) DO UPDATE SET name = excluded.name""",
+        INSERT INTO workers (id, name, kinds, capabilities, metadata, for_urgent, registered_at)
+        VALUES (:id, :name, '[]', :capabilities, :metadata, :for_urgent, {now})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, for_urgent = excluded.for_urgent""",
         id=id,
         name=name,
         capabilities=encode_limited("capabilities", sorted(set(capabilities))),
         metadata=encode_limited("metadata", metadata or {}),
+        for_urgent=int(for_urgent),
     )
 
 
@@ -43,7 +46,7 @@ def hello(
     *,
     kinds: Sequence[str],
     capabilities: Sequence[str],
-    metadata: Mapping[str, Any],
+    metadata: JsonObject,
     boot_id: str | None = None,
 ) -> None:
     """What the worker says it can do, each time it starts. What it says nothing of stays as it was

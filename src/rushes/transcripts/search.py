@@ -14,16 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from types import MappingProxyType
-from typing import Any, Literal
-
-import msgspec
+from typing import Literal
 
 from rushes import errors
 from rushes.db.database import Tx
 from rushes.transcripts import matching, spelling, spelling_store, tokens
 from rushes.transcripts import search_store as store
 from rushes.transcripts.matching import Fit
-from rushes.transcripts.search_store import IndexedMoment, Row
+from rushes.transcripts.search_store import FoundMoment, IndexedMoment, Moment, StoredMoment
 from rushes.transcripts.tokens import Query, TextToken
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
@@ -225,31 +223,32 @@ def _forms(term: str, languages: Sequence[str]) -> dict[str, None]:
     return dict.fromkeys(_lexeme(each) for each in (term, *stems))
 
 
-def _ranked(query: Query, rows: Sequence[Row]) -> list[tuple[Row, Fit]]:
+def _ranked(query: Query, found: Sequence[FoundMoment]) -> list[tuple[FoundMoment, Fit]]:
     """Those that are meant: said in just these words before other forms of them, in a title
     before in speech, close together before far apart, new before old."""
     scored = []
-    for row in rows:
-        fit = matching.fit(query, row["text"], row["following"] or "", row["language"])
+    for each in found:
+        said = each.said
+        fit = matching.fit(query, said.text, said.following or "", said.language)
         if fit is not None:
-            is_speech = row["segment_id"] is not None
-            scored.append(((fit.loose, is_speech, fit.apart, -row["id"]), (row, fit)))
+            is_speech = said.segment_id is not None
+            scored.append(((fit.loose, is_speech, fit.apart, -each.id), (each, fit)))
     return [each for _, each in sorted(scored, key=lambda each: each[0])]
 
 
-def _hit(query: Query, row: Row, fit: Fit) -> Hit:
+def _hit(query: Query, found: FoundMoment, fit: Fit) -> Hit:
+    said = found.said
     snippet, marks = matching.snippet(
-        query, row["text"], row["following"] or "", row["language"], crosses=fit.crosses
+        query, said.text, said.following or "", said.language, crosses=fit.crosses
     )
-    names = msgspec.json.decode(row["speaker_names"]) if row["speaker_names"] else {}
     return Hit(
-        media_id=row["media_id"],
-        title=row["title"],
-        kind="title" if row["segment_id"] is None else "speech",
-        segment_id=row["segment_id"],
-        start=row["start_seconds"],
-        end=row["end_seconds"],
-        speaker=names.get(row["speaker"], row["speaker"]),
+        media_id=found.media_id,
+        title=found.title,
+        kind="title" if said.segment_id is None else "speech",
+        segment_id=said.segment_id,
+        start=said.start_seconds,
+        end=said.end_seconds,
+        speaker=found.names.get(said.speaker, said.speaker) if said.speaker else None,
         snippet=snippet,
         marks=marks,
     )
@@ -260,12 +259,12 @@ def _hit(query: Query, row: Row, fit: Fit) -> Hit:
 
 def keep_title(tx: Tx, media_id: str, user_id: str, title: str) -> None:
     before = store.title(tx, media_id)
-    if before is not None and before["text"] == title:
+    if before is not None and before.said.text == title:
         return
     if before is not None:
-        store.remove(tx, [before["id"]])
-    id = before["id"] if before is not None else store.new_ids(tx, 1)[0]
-    words = _put(tx, [_moment(id, media_id, user_id, {"text": _storable(title)})])
+        store.remove(tx, [before.id])
+    id = before.id if before is not None else store.new_ids(tx, 1)[0]
+    words = _put(tx, [_moment(id, media_id, user_id, Moment(text=_storable(title)))])
     _replaced(tx, media_id, user_id, words, [before] if before is not None else [])
 
 
@@ -282,29 +281,31 @@ def keep_speech(
     """All segments of the current transcript, and nothing else; or (`only`) those of these ids,
     and those before them, which are found by what follows. Those that were changed stay where
     they are among the others. `known` is what `lexemes` has said of them."""
-    before = {row["segment_id"]: row for row in store.speech(tx, media_id, only)}
+    before = _by_segment(store.speech(tx, media_id, only))
     numbers: Sequence[int] = range(len(transcript.segments))
     if only is not None:
-        places = [row["start_seconds"] for row in before.values()]
+        places = [each.said.start_seconds for each in before.values()]
         numbers = _touched(transcript.segments, frozenset(only), places)
         others = [
             transcript.segments[n].id for n in numbers if transcript.segments[n].id not in only
         ]
-        before |= {row["segment_id"]: row for row in store.speech(tx, media_id, others)}
+        before |= _by_segment(store.speech(tx, media_id, others))
     wanted = {
-        each.id: {**_said(each, transcript), "transcript_id": transcript_id, "following": next}
+        each.id: _said(each, transcript, transcript_id, next)
         for each, next in _with_following(transcript, numbers)
     }
     kept = {
-        id for id, row in before.items() if id in wanted and _sounds(row) == _sounds(wanted[id])
+        id
+        for id, row in before.items()
+        if id in wanted and _sounds(row.said) == _sounds(wanted[id])
     }
-    moved = [id for id in kept if _facts(before[id]) != wanted[id]]
-    store.move(tx, [{"id": before[id]["id"], **_moving(wanted[id])} for id in moved])
+    moved = [id for id in kept if before[id].said != wanted[id]]
+    store.move(tx, {before[id].id: wanted[id] for id in moved})
     changed = [id for id in wanted if id not in kept]
-    old = {id: row["id"] for id, row in before.items() if row["transcript_id"] == transcript_id}
+    old = {id: row.id for id, row in before.items() if row.said.transcript_id == transcript_id}
     fresh = [id for id in changed if id not in old]
     ids = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
-    store.remove(tx, [row["id"] for id, row in before.items() if id not in kept])
+    store.remove(tx, [row.id for id, row in before.items() if id not in kept])
     words: set[str] = set()
     for first in range(0, len(changed), PUT_PAGE):
         page = changed[first : first + PUT_PAGE]
@@ -315,15 +316,23 @@ def keep_speech(
     _replaced(tx, media_id, user_id, words, gone)
 
 
-def _said(segment: TranscriptSegment, transcript: Transcript) -> Row:
-    return {
-        "segment_id": segment.id,
-        "start_seconds": segment.start,
-        "end_seconds": segment.end,
-        "speaker": segment.speaker,
-        "language": segment.language or transcript.language,
-        "text": _storable(segment.text),
-    }
+def _by_segment(moments: Iterable[StoredMoment]) -> dict[str, StoredMoment]:
+    return {each.said.segment_id: each for each in moments if each.said.segment_id is not None}
+
+
+def _said(
+    segment: TranscriptSegment, transcript: Transcript, transcript_id: str, following: str
+) -> Moment:
+    return Moment(
+        text=_storable(segment.text),
+        following=following,
+        transcript_id=transcript_id,
+        segment_id=segment.id,
+        start_seconds=segment.start,
+        end_seconds=segment.end,
+        speaker=segment.speaker,
+        language=segment.language or transcript.language,
+    )
 
 
 def _touched(
@@ -371,7 +380,7 @@ def catch_up(tx: Tx) -> int:
     _put_again(
         tx,
         [
-            _moment(id, row["id"], row["user_id"], {"text": _storable(row["title"])})
+            _moment(id, row.id, row.user_id, Moment(text=_storable(row.title)))
             for id, row in zip(ids, rows, strict=True)
         ],
     )
@@ -381,18 +390,21 @@ def catch_up(tx: Tx) -> int:
 def catch_up_speech(tx: Tx) -> bool:
     """Moments from before they were found by what is said next, some at a time; returns whether
     there are more."""
-    media = store.without_following(tx)
-    if media is not None:
-        title = store.title(tx, media["id"])
-        rows = store.speech(tx, media["id"])
-        segments = [_segment(row) for row in rows]
-        numbers = [n for n, row in enumerate(rows) if row["following"] is None][:CATCH_UP_PAGE]
+    media_id = store.without_following(tx)
+    if media_id is not None:
+        title = store.title(tx, media_id)
+        rows = store.speech(tx, media_id)
+        segments = [_segment(row.said) for row in rows]
+        numbers = [n for n, row in enumerate(rows) if row.said.following is None][:CATCH_UP_PAGE]
         spoken = Transcript(text="", language=None, segments=segments, words=[])
         following = [next for _, next in _with_following(spoken, numbers)]
-        old = [{**rows[n], "following": next} for n, next in zip(numbers, following, strict=True)]
-        old += [title] if title is not None and title["following"] is None else []
-        store.remove(tx, [row["id"] for row in old])
-        _put_again(tx, [_moment(row["id"], media["id"], row["user_id"], row) for row in old])
+        old = [
+            replace(rows[n], said=replace(rows[n].said, following=next))
+            for n, next in zip(numbers, following, strict=True)
+        ]
+        old += [title] if title is not None and title.said.following is None else []
+        store.remove(tx, [row.id for row in old])
+        _put_again(tx, [_moment(row.id, media_id, row.user_id, row.said) for row in old])
     return store.is_without_following(tx)
 
 
@@ -420,7 +432,9 @@ def _put_again(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
         _learn(tx, user_id, words)
 
 
-def _replaced(tx: Tx, media_id: str, user_id: str, words: set[str], gone: Sequence[Row]) -> None:
+def _replaced(
+    tx: Tx, media_id: str, user_id: str, words: set[str], gone: Sequence[StoredMoment]
+) -> None:
     """Nothing is learned of what is forgotten after its answer."""
     if not store.is_forgotten_soon(tx, media_id):
         _learn(tx, user_id, words)
@@ -433,9 +447,9 @@ def _learn(tx: Tx, user_id: str, words: set[str]) -> None:
     spelling_store.add(tx, user_id, {(key, word) for word in new for key in spelling.keys(word)})
 
 
-def _doubt(tx: Tx, user_id: str, gone: Sequence[Row], words: set[str]) -> None:
+def _doubt(tx: Tx, user_id: str, gone: Sequence[StoredMoment], words: set[str]) -> None:
     """Of the words that were learned, those that only texts say which are gone."""
-    old = {each.word for row in gone for each in tokens.tokens(row["text"])}
+    old = {each.word for row in gone for each in tokens.tokens(row.said.text)}
     doubtful = set(filter(spelling.is_word, old)) - words
     new = spelling_store.new(tx, user_id, _with_keys(doubtful))
     spelling_store.doubt(tx, user_id, doubtful.difference(new))
@@ -446,47 +460,39 @@ def _with_keys(words: set[str]) -> dict[str, str]:
     return {word: spelling.first_key(word) for word in words}
 
 
-def _remove(tx: Tx, rows: Sequence[Row]) -> None:
-    store.remove(tx, [row["id"] for row in rows])
-    for user_id in sorted({row["user_id"] for row in rows}):
-        _doubt(tx, user_id, [row for row in rows if row["user_id"] == user_id], set())
+def _remove(tx: Tx, rows: Sequence[StoredMoment]) -> None:
+    store.remove(tx, [row.id for row in rows])
+    for user_id in sorted({row.user_id for row in rows}):
+        _doubt(tx, user_id, [row for row in rows if row.user_id == user_id], set())
 
 
-def _segment(row: Row) -> TranscriptSegment:
+def _segment(said: Moment) -> TranscriptSegment:
     return TranscriptSegment(
-        id=row["segment_id"], start=row["start_seconds"], end=row["end_seconds"], text=row["text"]
+        id=said.segment_id or "", start=said.start_seconds, end=said.end_seconds, text=said.text
     )
 
 
-def _facts(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("id", "user_id")}
-
-
-def _moving(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("start_seconds", "end_seconds", "speaker")}
-
-
-def _sounds(row: dict[str, Any]) -> tuple[Any, ...]:
+def _sounds(said: Moment) -> tuple[str | None, ...]:
     """What the index knows of it."""
-    return row["transcript_id"], row["language"], row["text"], row["following"]
+    return said.transcript_id, said.language, said.text, said.following
 
 
 def _moment(
-    id: int, media_id: str, user_id: str, facts: Row, known: Lexemes | None = None
+    id: int, media_id: str, user_id: str, said: Moment, known: Lexemes | None = None
 ) -> IndexedMoment:
-    language, following = facts.get("language"), facts.get("following") or ""
-    words, others = known or _lexemes(facts["text"], following, language)
+    following = said.following or ""
+    words, others = known or _lexemes(said.text, following, said.language)
     return IndexedMoment(
         id=id,
         media_id=media_id,
         user_id=user_id,
-        transcript_id=facts.get("transcript_id"),
-        segment_id=facts.get("segment_id"),
-        start=facts.get("start_seconds", 0.0),
-        end=facts.get("end_seconds", 0.0),
-        speaker=facts.get("speaker"),
-        language=language,
-        text=facts["text"],
+        transcript_id=said.transcript_id,
+        segment_id=said.segment_id,
+        start=said.start_seconds,
+        end=said.end_seconds,
+        speaker=said.speaker,
+        language=said.language,
+        text=said.text,
         following=following,
         words=words,
         others=[*others, _owner_lexeme(user_id)],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from typing import Any
 
+from rushes.records import JsonObject
 from rushes.transcripts import merge
 
 
@@ -390,7 +391,7 @@ def _name(language: str | None) -> str | None:
 # As JSON
 
 
-def encode(t: Transcript) -> dict[str, Any]:
+def encode(t: Transcript) -> JsonObject:
     """The canonical document. `speaker` stands only where somebody is known; a `confidence` that
     the engine did not tell is null."""
     return {

@@ -40,8 +40,6 @@ class Services:
     dispatch: Dispatch
     chores: Chores
     relay: Relay
-    known_workers: KnownWorkers
-    dispatcher: Dispatcher
     engines: Registry
     # Known to processes that can read this server's files, and to nobody else.
     local_token: str
@@ -49,6 +47,8 @@ class Services:
     # Those that do the server's own work.
     threads: list[Supervised] = field(default_factory=list)
     receiver: Receiver = field(init=False)
+    known_workers: KnownWorkers = field(init=False)
+    dispatcher: Dispatcher = field(init=False)
     # What its users have open.
     holds: limits.Holds = field(init=False)
     # How many requests wait for the words of a media that is forgotten after them; of one thread.
@@ -66,6 +66,15 @@ class Services:
         self.downloads = Downloads(cache, self.stopping) if cache else None
         self.receiver = Receiver(
             self.db, self.queue, self.storage, uploads.limits_of(self.settings)
+        )
+        self.known_workers = self.dispatch.known = KnownWorkers(
+            self.db, self.queue, heartbeat_seconds=self.settings.heartbeat_interval
+        )
+        self.dispatcher = Dispatcher(
+            self.dispatch,
+            self.bell,
+            self.known_workers,
+            poll_seconds=self.settings.poll_interval,
         )
         self.holds = limits.holds(self.settings)
         self.database_probe = HealthProbe(lambda: schema.check_quickly(self.db))

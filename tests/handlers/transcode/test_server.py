@@ -164,7 +164,7 @@ def test_a_damaged_file_fails_with_a_sentence_and_is_not_tried_again(
 
 @contextmanager
 def remote_worker(server: Running, scratch: Path) -> Iterator[Worker]:
-    table = dict(handlers.BUILT_IN)
+    table = handlers.table()
     coordinator = Remote(server.url, server.worker_key())
     hello = protocol.Hello(kinds=sorted(table), capabilities=["cpu"])
     worker = Worker(coordinator, table, hello=hello, scratch_root=scratch, claim_wait_seconds=0.5)

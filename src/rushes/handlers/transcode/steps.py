@@ -11,7 +11,6 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -23,6 +22,7 @@ from rushes.handlers.transcode.source import Source, what_is_missing
 from rushes.handlers.transcode.source_copy import SourceCopy
 from rushes.handlers.transcode.video import DIVIDED, Picture
 from rushes.protocol import Rendition
+from rushes.records import JsonObject
 from rushes.tools import ffmpeg, playlist, process
 from rushes.tools.probe import refused
 from rushes.tools.timeline import OUTLASTS_SECONDS, Timeline
@@ -33,7 +33,7 @@ FIRST_PLAY_SECONDS = 2.0
 ENDED = ("completed", "failed")
 
 
-def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
+def transcode(job: JobContext, *, keep: bool = True) -> JsonObject:
     """A new version of the job's media. `keep`: go on with what an earlier attempt has made."""
     workspace = Workspace.of(job)
     try:
@@ -52,7 +52,7 @@ def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
         workspace.artifacts.close()
 
 
-def span(job: JobContext) -> dict[str, Any]:
+def span(job: JobContext) -> JsonObject:
     """Some segments of the version that the parent makes."""
     workspace = Workspace.of(job)
     try:
@@ -88,7 +88,7 @@ def _adopt(workspace: Workspace) -> None:
     workspace.artifacts.adopt(wanted)
 
 
-def _video(workspace: Workspace, source: Source) -> dict[str, Any]:
+def _video(workspace: Workspace, source: Source) -> JsonObject:
     try:
         return _pictures(workspace, source)
     except OutOfOrder:
@@ -105,7 +105,7 @@ class OutOfOrder(Exception):
     """The times of a source turned out to be broken after the work had begun."""
 
 
-def _pictures(workspace: Workspace, source: Source) -> dict[str, Any]:
+def _pictures(workspace: Workspace, source: Source) -> JsonObject:
     progress = workspace.progress
     picture, copy = Picture(workspace, source), SourceCopy(workspace, source)
     encoded = threading.Event()
@@ -185,7 +185,7 @@ def _wait_for_first_segment(
 
 def _finish(
     workspace: Workspace, source: Source, picture: Picture, times: Timeline, *, lists_copy: bool
-) -> dict[str, Any]:
+) -> JsonObject:
     progress, video = workspace.progress, source.video
     if said := source.missing:
         workspace.warn("end_missing", said)
@@ -226,7 +226,7 @@ def _finish(
     }
 
 
-def _sound(workspace: Workspace, source: Source) -> dict[str, Any]:
+def _sound(workspace: Workspace, source: Source) -> JsonObject:
     workspace.progress.step("transcode")
     seconds = audio.make_alone(workspace, source)
     if not seconds:

@@ -7,7 +7,7 @@ whoever takes over goes on there. The document is made of the passages when the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from rushes.handlers.transcribe.feeds import Chooser
 from rushes.handlers.transcribe.hearing import Hearing
 from rushes.handlers.transcribe.lines import Line, ResumePoint
 from rushes.handlers.transcribe.windows import Window
+from rushes.records import JsonObject
 from rushes.transcripts import passages, transcript
 from rushes.transcripts.transcript import Turn
 from rushes.worker.context import JobContext
@@ -45,7 +46,7 @@ ENGLISH = "en"
 LOCAL = "local"
 
 
-def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
+def transcribe(job: JobContext, registry: Registry) -> JsonObject:
     kept = list(job.passages())
     options = TranscribeOptions.read(job.args)
     if passages.tells_speakers_only(job.args):
@@ -78,7 +79,7 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
 
 def _tell_apart(
     job: JobContext, registry: Registry, options: TranscribeOptions, kept: Sequence[Any]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Who speaks when, for words that the server has. It does not know on which of several tracks
     each was heard, so one recording is listened to."""
     listener = registry.speakers(options.engine)
@@ -155,7 +156,7 @@ class TranscribeOptions:
     track: int | None = None
 
     @classmethod
-    def read(cls, args: Mapping[str, Any]) -> TranscribeOptions:
+    def read(cls, args: JsonObject) -> TranscribeOptions:
         bounds = {name: args.get(name) for name in ("speakers", "min_speakers", "max_speakers")}
         return cls(
             engine=args.get("engine"),
@@ -180,7 +181,7 @@ def _language(given: str | None) -> str | None:
     return code if code not in ("", "auto") else None
 
 
-def _prompt(args: Mapping[str, Any]) -> str | None:
+def _prompt(args: JsonObject) -> str | None:
     """Names and terms that may come up are told as a sentence that has them."""
     said = [str(args["prompt"])] if args.get("prompt") else []
     if args.get("vocabulary"):
@@ -430,7 +431,7 @@ def _result(
     language: str | None,
     seconds: float,
     warnings: Sequence[str],
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "language": ENGLISH if options.task == "translate" else language,
         "duration": seconds,

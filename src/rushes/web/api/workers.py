@@ -81,12 +81,12 @@ def invite(
     def make(tx: Tx) -> models.Invite:
         row, code = access.invite(tx, body.name, grant, who.user_id)
         return models.Invite(
-            id=row["id"],
-            name=row["name"],
+            id=row.id,
+            name=row.name,
             kinds=None if grant.kinds is None else list(grant.kinds),
             code=code,
             command=f"rushes worker --server {services.base_url} --join {code}",
-            expires_at=clock.rfc3339(row["expires_at"]),
+            expires_at=clock.rfc3339(row.expires_at),
         )
 
     return once.run(services, who, body, models.Invite, make)
