@@ -129,6 +129,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY
+    event_keep_alive: Annotated[
+        float,
+        _seconds(
+            "How often a stream of events on which nothing happens says so; below what proxies"
+            " allow to be idle.",
+            0.1,
+            30,
+        ),
+    ] = 15.0
+    event_retry: Annotated[
+        float,
+        _seconds(
+            "After how long a client whose stream of events ended is asked to come back (`retry`);"
+            " Rushes' own pages begin sooner and slow down.",
+            0.1,
+            10 * MINUTE,
+        ),
+    ] = 2.0
     security_log_retention: Annotated[
         float, _seconds("How long entries of the security log are kept.", DAY, 3650 * DAY)
     ] = 90 * DAY
