@@ -253,6 +253,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How long a request of the OpenAI-compatible API waits for its words.", 0.01, DAY),
     ] = HOUR
+    transcripts_dir: Annotated[
+        str,
+        _text(
+            "A folder in which each transcription is also kept as a file for other programs:"
+            " JOB_ID/transcript.json; none: only in the database."
+        ),
+    ] = ""
     watch_dir: Annotated[
         str, _text("A folder whose files are taken in as they appear; none: nothing is watched.")
     ] = ""
