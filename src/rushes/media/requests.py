@@ -33,6 +33,8 @@ def first_jobs(tx: Tx, media_id: str, new: NewMedia) -> list[NewJob]:
     speech = speech_profiles.options(
         tx, options.transcription_profile, field="transcription_profile"
     )
+    if options.transcription_profile is None and not options.speech:
+        speech = speech_profiles.default_options(tx)
     for name in ("language", "diarize"):
         if getattr(options, name) is not None:
             speech.pop(name, None)
@@ -215,8 +217,10 @@ def transcribe(
     if item.source_key is None:
         raise errors.WrongState("this media has no source to listen to")
     given = {name: value for name, value in options.items() if value is not None}
+    named = given.get("profile")
+    usual = speech_profiles.default_options(tx) if named is None and not anew else {}
     # What is said comes before what the profile says.
-    given = {**speech_profiles.options(tx, given.get("profile")), **given}
+    given = {**usual, **speech_profiles.options(tx, named), **given}
     if anew and not given:
         given = _last_options(tx, item.id)
     args = {**given, "edit": edits.encode(item.edit) or None}
