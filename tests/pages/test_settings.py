@@ -487,6 +487,24 @@ def test_a_model_is_fetched_with_progress_and_removed(
     expect(toy).to_contain_text("Not installed")
 
 
+def test_a_model_that_is_not_listed_is_fetched_by_its_name(
+    server: Running, visit: Visit, hub: Hub
+) -> None:
+    page = visit(server, "/settings/models", phone=True)
+    name = page.get_by_role("textbox", name="Another model")
+    name.press("Enter")
+    expect(name).to_have_accessible_description("This is needed.")
+    name.fill("a/b/c")
+    name.press("Enter")
+    expect(name).to_have_accessible_description(re.compile("^There is no such model"))
+    assert not barriers(page)
+    name.fill("toys/nowhere")
+    name.press("Enter")
+    expect(about(page, "toys/nowhere").get_by_role("alert")).to_contain_text("download failed")
+    expect(name).to_have_value("")
+    assert not is_too_wide(page)
+
+
 def test_health_says_what_is_wrong_and_what_to_do(
     serve: Callable[..., Running], visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

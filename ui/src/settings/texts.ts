@@ -107,7 +107,7 @@ const speech = {
     none: "Do not tell them apart",
     find: "Tell them apart, find out how many",
     number: "Tell them apart, a known number",
-    range: "Tell them apart, at least and at most",
+    range: "Tell them apart, between two numbers",
   },
   speakersShort: (kind: string, of: { speakers?: number | null; min_speakers?: number | null; max_speakers?: number | null }): string => {
     if (kind === "none") return "speakers not told apart";
@@ -168,6 +168,10 @@ const models = {
   removeText: "It is fetched again when a job needs it. Transcripts stay.",
   removed: (name: string) => `“${name}” is removed.`,
   ready: (name: string) => `“${name}” is ready to use.`,
+  other: "Another model",
+  otherHint: "A short name such as base.en, or owner/repository of a Whisper model for CTranslate2 on the hub.",
+  otherDownload: "Download another model",
+  otherStarted: (name: string) => `“${name}” is being fetched.`,
   elsewhere: "Kept by the server that RUSHES_ENGINE_URL names.",
   emptyTitle: "The speech engine lists no models",
   emptyText: "It uses what its own server has. See RUSHES_ENGINE in the server settings.",
