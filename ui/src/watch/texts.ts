@@ -144,7 +144,7 @@ const watch = {
   retranscodeText: "The version of now stays and plays until the new one is ready.",
   retranscodeGo: "Encode again",
   retranscodeStarted: "Encoding again. You can keep watching meanwhile.",
-  retranscribeText: "Your corrections are safe: a new transcript of a corrected one is offered beside it.",
+  retranscribeText: "Your corrections are safe: if you have made any, the new transcript is offered beside yours.",
   speechProfile: "Transcription profile",
   noProfile: "None",
   model: "Model",
