@@ -44,6 +44,7 @@ from rushes.threads import Supervised
 from rushes.tools import programs
 from rushes.transcripts import search
 from rushes.transcripts import store as transcripts
+from rushes.transcripts.on_disk import TranscriptFolder
 from rushes.uploads import folder, uploads
 from rushes.web.http import addresses, open_streams
 from rushes.web.http.connection import Connection
@@ -136,6 +137,8 @@ class Server:
             self._cut_ended,
             self._index_moments,
         ]
+        if place := self.settings.transcripts_dir:
+            self.rushes.chores.also.append(TranscriptFolder(self.rushes.db, Path(place)).tick)
         self._start_workers()
         self._thread(self.rushes.chores.run, CHORES)
         if self._folder is not None:

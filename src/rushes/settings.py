@@ -129,6 +129,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY
+    event_keep_alive: Annotated[
+        float,
+        _seconds(
+            "How often a stream of events on which nothing happens says so; below what proxies"
+            " allow to be idle.",
+            0.1,
+            30,
+        ),
+    ] = 15.0
+    event_retry: Annotated[
+        float,
+        _seconds(
+            "After how long a client whose stream of events ended is asked to come back (`retry`);"
+            " Rushes' own pages begin sooner and slow down.",
+            0.1,
+            10 * MINUTE,
+        ),
+    ] = 2.0
     security_log_retention: Annotated[
         float, _seconds("How long entries of the security log are kept.", DAY, 3650 * DAY)
     ] = 90 * DAY
@@ -235,6 +253,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How long a request of the OpenAI-compatible API waits for its words.", 0.01, DAY),
     ] = HOUR
+    transcripts_dir: Annotated[
+        str,
+        _text(
+            "A folder in which each transcription is also kept as a file for other programs:"
+            " JOB_ID/transcript.json; none: only in the database."
+        ),
+    ] = ""
     watch_dir: Annotated[
         str, _text("A folder whose files are taken in as they appear; none: nothing is watched.")
     ] = ""

@@ -34,6 +34,8 @@ def first_jobs(tx: Tx, media_id: str, new: NewMedia) -> list[NewJob]:
     speech = speech_profiles.options(
         tx, options.transcription_profile, field="transcription_profile"
     )
+    if options.transcription_profile is None and not options.speech:
+        speech = speech_profiles.default_options(tx)
     said = {name for name in ("language", "diarize") if getattr(options, name) is not None}
     speech = {name: value for name, value in speech.items() if name not in said}
     options = replace(options, speech={**speech, **options.speech})
@@ -215,8 +217,10 @@ def transcribe(
     if item.source_key is None:
         raise errors.WrongState("this media has no source to listen to")
     given = {name: value for name, value in options.items() if value is not None}
+    named = given.get("profile")
+    usual = speech_profiles.default_options(tx) if named is None and not anew else {}
     # What is said comes before what the profile says.
-    asked: JsonObject = {**speech_profiles.options(tx, given.get("profile")), **given}
+    asked: JsonObject = {**usual, **speech_profiles.options(tx, named), **given}
     if anew and not asked:
         asked = _last_options(tx, item.id)
     args = {**asked, "edit": edits.encode(item.edit) or None}

@@ -1,4 +1,5 @@
-"""Profiles of transcriptions: names for what one is told. There is no default among them."""
+"""Profiles of transcriptions: names for what one is told. One that is called `default` is for what
+names none."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ class SpeechProfile:
 
 
 def list_profiles(tx: Tx) -> list[SpeechProfile]:
-    """By name."""
-    return [_read(row) for row in store.list_profiles(tx, TABLE)]
+    """By name, the default first."""
+    found = [_read(row) for row in store.list_profiles(tx, TABLE)]
+    return sorted(found, key=lambda each: (each.name != profiles.DEFAULT, each.name))
 
 
 def get(tx: Tx, name: str) -> SpeechProfile | None:
@@ -51,6 +53,12 @@ def options(tx: Tx, name: str | None, *, field: str = "profile") -> JsonObject:
         known = ", ".join(each.name for each in list_profiles(tx)) or "none"
         raise errors.BadField(field, f"there is none of this name; known are {known}")
     return {**item.options, "profile": item.name}
+
+
+def default_options(tx: Tx) -> JsonObject:
+    """For a request that names no profile; none unless somebody has made a default."""
+    item = get(tx, profiles.DEFAULT)
+    return {**item.options, "profile": item.name} if item else {}
 
 
 def create(tx: Tx, name: str, options: JsonObject) -> SpeechProfile:

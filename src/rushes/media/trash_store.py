@@ -93,13 +93,29 @@ class Summary:
 
 
 def summary(tx: Tx, user_id: str | None) -> Summary:
-    """Of a user; None: of everybody."""
+    """Of a user; None: of everybody. What a version has taken over from the one before it is there
+    once."""
     row = tx.one(
         f"""
-        SELECT count(*) AS items, coalesce(sum(size_bytes), 0) + coalesce(sum((
-            SELECT sum(versions.size_bytes) FROM versions WHERE versions.media_id = media.id
-            AND versions.state IN ('current','retired'))), 0) AS size_bytes
-        FROM media WHERE (CAST(:user_id AS text) IS NULL OR user_id = :user_id) AND {TRASHED}""",
+        WITH trashed AS (
+            SELECT id, size_bytes FROM media
+            WHERE (CAST(:user_id AS text) IS NULL OR user_id = :user_id) AND {TRASHED}
+        ), kept AS (
+            SELECT versions.id, versions.state, versions.size_bytes
+            FROM trashed JOIN versions ON versions.media_id = trashed.id
+            WHERE versions.state IN ('current','retired')
+        ), replaced AS (
+            SELECT DISTINCT artifacts.key, artifacts.size_bytes
+            FROM kept JOIN artifacts ON artifacts.version_id = kept.id
+            WHERE kept.state = 'retired' AND artifacts.retired_at IS NULL
+              AND NOT EXISTS (SELECT 1 FROM artifacts AS other
+                JOIN versions AS shown ON shown.id = other.version_id AND shown.state = 'current'
+                WHERE other.key = artifacts.key AND other.retired_at IS NULL)
+        )
+        SELECT (SELECT count(*) FROM trashed) AS items,
+            (SELECT coalesce(sum(size_bytes), 0) FROM trashed)
+          + (SELECT coalesce(sum(size_bytes), 0) FROM kept WHERE state = 'current')
+          + (SELECT coalesce(sum(size_bytes), 0) FROM replaced) AS size_bytes""",
         user_id=user_id,
     )
     assert row is not None

@@ -130,6 +130,22 @@ def _made(record: type[A], row: Row) -> A:
     return from_row(record, row, names=names, is_outdated=bool(row["is_outdated"]))
 
 
+def job_ids(tx: Tx) -> set[str]:
+    """Of all transcripts that jobs have made, until their media is purged."""
+    rows = tx.all("SELECT job_id FROM transcripts WHERE job_id IS NOT NULL")
+    return {row["job_id"] for row in rows}
+
+
+def document_of_job(tx: Tx, job_id: str) -> str | None:
+    """As this job heard it; None for what is to be forgotten or purged."""
+    row = tx.one(
+        "SELECT document FROM transcripts JOIN media ON media.id = media_id WHERE job_id = :job_id"
+        " AND forget_at IS NULL AND purge_started_at IS NULL",
+        job_id=job_id,
+    )
+    return row["document"] if row else None
+
+
 def set_state(tx: Tx, media_id: str, before: str, after: str) -> bool:
     rows = tx.all(
         "UPDATE transcripts SET state = :after, updated_at = {now}"

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from rushes import errors, renditions
+from rushes.handlers import job_log
 from rushes.handlers.transcode import audio, images, kept, subtitles
 from rushes.handlers.transcode.kept import MADE_ANEW, ORIGINAL
 from rushes.handlers.transcode.segments import Background, Differs, Workspace, segment_of
@@ -36,6 +37,7 @@ ENDED = ("completed", "failed")
 def transcode(job: JobContext, *, keep: bool = True) -> JsonObject:
     """A new version of the job's media. `keep`: go on with what an earlier attempt has made."""
     workspace = Workspace.of(job)
+    began_at = time.monotonic()
     try:
         terms = _terms(job)
         keep = keep and workspace.progress.notes.get("terms") == terms
@@ -44,12 +46,26 @@ def transcode(job: JobContext, *, keep: bool = True) -> JsonObject:
         source = Source(workspace)
         if source.found.video is not None:
             source.look()
+        _tell_of(workspace, source)
+        if source.found.video is not None:
             kept.take_over(workspace, source)
         if keep or workspace.progress.notes.get(DIVIDED):
             _adopt(workspace)
-        return _video(workspace, source) if source.found.video else _sound(workspace, source)
+        make = _video if source.found.video else _sound
+        result = make(workspace, source)
+        job.log(job_log.made(result, time.monotonic() - began_at))
+        return result
     finally:
         workspace.artifacts.close()
+
+
+def _tell_of(workspace: Workspace, source: Source) -> None:
+    if workspace.progress.notes.get(DIVIDED):
+        workspace.job.log("all spans are made: putting them together")
+        return
+    video = source.video if source.found.video else None
+    for line in [*job_log.found(source.found, video), *job_log.edits(workspace.edit)]:
+        workspace.job.log(line)
 
 
 def span(job: JobContext) -> JsonObject:
@@ -60,7 +76,11 @@ def span(job: JobContext) -> JsonObject:
         source = Source(workspace)
         source.rate_is(job.args.get("frame_rate"))
         workspace.progress.step("transcode")
-        return {"segments": Picture(workspace, source).encode_span()}
+        began_at = time.monotonic()
+        segments = Picture(workspace, source).encode_span()
+        spent = job_log.length(time.monotonic() - began_at)
+        job.log(f"segments {segments[0] + 1} to {segments[-1] + 1} are made; it took {spent}")
+        return {"segments": segments}
     except Differs as error:
         # Whoever has the encoder that began it may go on with it.
         raise errors.RetryLater(error.message, code=error.code) from error
@@ -86,6 +106,9 @@ def _adopt(workspace: Workspace) -> None:
         return not file or rendition.startswith("audio") or f"codecs {rendition}" in notes
 
     workspace.artifacts.adopt(wanted)
+    segments = sum("/seg_" in name for name in workspace.artifacts.files)
+    if segments and not notes.get(DIVIDED):
+        workspace.job.log(f"going on with {job_log.count(segments, 'segment')} that are there")
 
 
 def _video(workspace: Workspace, source: Source) -> JsonObject:
