@@ -13,7 +13,7 @@ from rushes import errors
 from rushes.db.database import Tx
 from rushes.media import library
 from rushes.media.media import NewMedia
-from rushes.transcripts import archive, search, search_store, tokens
+from rushes.transcripts import archive, lexemes, search, search_store, tokens
 from rushes.transcripts.transcript import Transcript
 from speaking import add, edit, found, hits, kept, said, spoken, texts
 from world import World
@@ -400,7 +400,7 @@ def test_whose_it_is_is_asked_of_the_rows_not_of_the_index(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two users whose lexemes are the same by chance still do not meet."""
-    monkeypatch.setattr(search, "_owner_lexeme", lambda user_id: "__usame")
+    monkeypatch.setattr(lexemes, "of_owner", lambda user_id: "__usame")
     hers = spoken(world, "A secret plan.", user_id="usr_ada")
     spoken(world, "Another secret plan.", user_id="usr_bob")
     assert found(world, "secret", "usr_ada") == [(hers, 0.0)]

@@ -19,6 +19,7 @@ from rushes import errors, ids
 from rushes.db.database import Tx
 from rushes.transcripts import editing, revisions, search, speakers, store, three_way
 from rushes.transcripts.editing import SegmentEdit
+from rushes.transcripts.lexemes import Lexemes
 from rushes.transcripts.revisions import Reason, RevisionDraft, SegmentChange
 from rushes.transcripts.three_way import Choice, Merged
 from rushes.transcripts.transcript import Transcript, Turn
@@ -175,14 +176,14 @@ class Prepared:
 
     transcript: Transcript
     document: str
-    lexemes: Mapping[str, search.Lexemes]
+    lexemes: Mapping[str, Lexemes]
 
 
 def prepared(transcript: Transcript) -> Prepared:
     return Prepared(
         transcript=transcript,
         document=revisions.document(transcript),
-        lexemes=search.lexemes(transcript),
+        lexemes=search.prepare(transcript),
     )
 
 

@@ -65,7 +65,7 @@ def following(segments: Sequence[TranscriptSegment], numbers: Sequence[int]) -> 
                 break
             text = segments[at].text
             if at not in heads:
-                heads[at] = tokens.tokens(text)[: NEXT_WORDS + 1]
+                heads[at] = tokens.tokens(text, NEXT_WORDS + 1)
             is_cut = len(heads[at]) > room
             texts.append(text[: heads[at][room - 1].end] + tokens.ELLIPSIS if is_cut else text)
             room -= min(room, len(heads[at]))

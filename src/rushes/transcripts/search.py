@@ -7,7 +7,6 @@ same for every database.
 
 from __future__ import annotations
 
-import hashlib
 import html
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,8 +19,9 @@ import msgspec
 
 from rushes import errors
 from rushes.db.database import Tx
-from rushes.transcripts import matching, spelling, spelling_store, tokens
+from rushes.transcripts import lexemes, matching, spelling, spelling_store, tokens
 from rushes.transcripts import search_store as store
+from rushes.transcripts.lexemes import PREFIX_LETTERS, Lexemes
 from rushes.transcripts.matching import Fit
 from rushes.transcripts.search_store import IndexedMoment, Row
 from rushes.transcripts.tokens import Query, TextToken
@@ -31,14 +31,9 @@ from rushes.transcripts.transcript import Transcript, TranscriptSegment
 CANDIDATES = 100
 # Pages without a hit that are passed over before it returns.
 MOST_WINDOWS = 5
-# The beginning of a word counts from so many letters on, and is in the index.
-PREFIX_LETTERS = 3
-# What is longer is cut, in the index and in what is looked for.
-LONGEST_WORD = 60
+# Of what is longer the beginning is searched.
 LONGEST_TEXT = 10_000
 PUT_PAGE = 500
-# The words of a moment in order, and what else it is found by.
-Lexemes = tuple[Sequence[str], Sequence[str]]
 NOTHING_KNOWN: Mapping[str, Lexemes] = MappingProxyType({})
 CATCH_UP_PAGE = 500
 # So many words may be wrong, so many others are tried for each, so many together.
@@ -142,7 +137,7 @@ class _Looking:
             yield made + q[last:]
 
     def _wanted(self, query: Query) -> list[Sequence[Sequence[str]]]:
-        whose = [] if self.user_id is None else [[[_owner_lexeme(self.user_id)]]]
+        whose = [] if self.user_id is None else [[[lexemes.of_owner(self.user_id)]]]
         return [*_wanted(query, self.languages), *whose]
 
     def _is_unknown(self, token: TextToken, is_typed: bool) -> bool:
@@ -194,35 +189,29 @@ def _wanted(query: Query, languages: Sequence[str]) -> Iterator[Sequence[Sequenc
 
     def anywhere(each: Iterable[str]) -> list[list[str]]:
         own = list(each)
-        return [[each] for each in (*own, *(map(_next_lexeme, own) if is_several else ()))]
+        return [[each] for each in (*own, *(map(lexemes.of_next, own) if is_several else ()))]
 
     for term in query.terms:
-        yield anywhere(_forms(term, languages))
+        yield anywhere(lexemes.of_forms(term, languages))
     for phrase in query.phrases:
-        yield _cuts([_lexeme(word) for word in phrase], is_alone=is_alone)
+        yield _cuts([lexemes.of_word(word) for word in phrase], is_alone=is_alone)
     if query.prefix is not None and len(query.prefix) >= PREFIX_LETTERS:
-        forms = _forms(query.prefix, languages)
+        forms = lexemes.of_forms(query.prefix, languages)
         if len(query.prefix) == PREFIX_LETTERS:
-            forms[_prefix_lexeme(query.prefix)] = None
+            forms[lexemes.of_start(query.prefix)] = None
             yield anywhere(forms)
         else:
-            starts = dict.fromkeys((_lexeme(query.prefix), _coded(query.prefix)))
+            starts = dict.fromkeys((lexemes.of_word(query.prefix), lexemes.coded(query.prefix)))
             yield anywhere([*forms, *(f"{each}*" for each in starts)])
 
 
 def _cuts(phrase: Sequence[str], *, is_alone: bool) -> list[list[str]]:
     """A phrase may be said in a segment, from it into the next ones, or only there."""
-    later = [*map(_next_lexeme, phrase)]
+    later = [*map(lexemes.of_next, phrase)]
     return [
         [*phrase[:cut], *later[cut : cut + matching.NEXT_WORDS]]
         for cut in range(len(phrase), 0 if is_alone else -1, -1)
     ]
-
-
-def _forms(term: str, languages: Sequence[str]) -> dict[str, None]:
-    """The word and its stem in every language that is spoken here."""
-    stems = (tokens.stem(term, language) for language in languages)
-    return dict.fromkeys(_lexeme(each) for each in (term, *stems))
 
 
 def _ranked(query: Query, rows: Sequence[Row]) -> list[tuple[Row, Fit]]:
@@ -281,7 +270,7 @@ def keep_speech(
 ) -> None:
     """All segments of the current transcript, and nothing else; or (`only`) those of these ids,
     and those before them, which are found by what follows. Those that were changed stay where
-    they are among the others. `known` is what `lexemes` has said of them."""
+    they are among the others. `known` is what `prepare` has made of them."""
     before = {row["segment_id"]: row for row in store.speech(tx, media_id, only)}
     numbers: Sequence[int] = range(len(transcript.segments))
     if only is not None:
@@ -293,7 +282,7 @@ def keep_speech(
         before |= {row["segment_id"]: row for row in store.speech(tx, media_id, others)}
     wanted = {
         each.id: {**_said(each, transcript), "transcript_id": transcript_id, "following": next}
-        for each, next in _with_following(transcript, numbers)
+        for each, next in _with_following(transcript, numbers, known)
     }
     kept = {
         id for id, row in before.items() if id in wanted and _sounds(row) == _sounds(wanted[id])
@@ -338,8 +327,13 @@ def _touched(
 
 
 def _with_following(
-    transcript: Transcript, numbers: Sequence[int]
+    transcript: Transcript, numbers: Sequence[int], known: Mapping[str, Lexemes] = NOTHING_KNOWN
 ) -> Iterator[tuple[TranscriptSegment, str]]:
+    if known:
+        for number in numbers:
+            segment = transcript.segments[number]
+            yield segment, known[segment.id].following
+        return
     following = matching.following(transcript.segments, numbers)
     for number, next in zip(numbers, following, strict=True):
         segment = transcript.segments[number]
@@ -347,10 +341,10 @@ def _with_following(
         yield segment, _storable(next) if len(segment.text) <= LONGEST_TEXT else ""
 
 
-def lexemes(transcript: Transcript) -> dict[str, Lexemes]:
+def prepare(transcript: Transcript) -> dict[str, Lexemes]:
     """By segment: what takes longest of `keep_speech`, and needs no database."""
     return {
-        each.id: _lexemes(_storable(each.text), next, each.language or transcript.language)
+        each.id: lexemes.of(_storable(each.text), next, each.language or transcript.language)
         for each, next in _with_following(transcript, range(len(transcript.segments)))
     }
 
@@ -401,7 +395,7 @@ def check_words(tx: Tx) -> int:
     were looked for."""
     doubtful = spelling_store.take_doubtful(tx, CHECK_PAGE)
     for user_id, word in doubtful:
-        wanted = [[[_lexeme(word)]], [[_owner_lexeme(user_id)]]]
+        wanted = [[[lexemes.of_word(word)]], [[lexemes.of_owner(user_id)]]]
         if not store.newest(tx, wanted, upto=store.NEWEST, limit=1):
             spelling_store.remove(tx, user_id, [(key, word) for key in spelling.keys(word)])
     return len(doubtful)
@@ -410,8 +404,8 @@ def check_words(tx: Tx) -> int:
 def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[str]:
     """Returns the words in them that somebody may misspell."""
     store.put(tx, moments)
-    lexemes = {each for moment in moments for each in moment.words}
-    return set(filter(spelling.is_word, map(_word, lexemes)))
+    said = lexemes.words_of({each for moment in moments for each in moment.words})
+    return set(filter(spelling.is_word, said))
 
 
 def _put_again(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
@@ -475,7 +469,7 @@ def _moment(
     id: int, media_id: str, user_id: str, facts: Row, known: Lexemes | None = None
 ) -> IndexedMoment:
     language, following = facts.get("language"), facts.get("following") or ""
-    words, others = known or _lexemes(facts["text"], following, language)
+    found_by = known or lexemes.of(facts["text"], following, language)
     return IndexedMoment(
         id=id,
         media_id=media_id,
@@ -488,60 +482,9 @@ def _moment(
         language=language,
         text=facts["text"],
         following=following,
-        words=words,
-        others=[*others, _owner_lexeme(user_id)],
+        words=found_by.words,
+        others=[*found_by.others, lexemes.of_owner(user_id)],
     )
-
-
-def _lexemes(text: str, following: str, language: str | None) -> Lexemes:
-    words = [each.word for each in tokens.tokens(text)]
-    later = [each.word for each in tokens.tokens(following)]
-    return (
-        [*map(_lexeme, words), *(_next_lexeme(_lexeme(word)) for word in later)],
-        [*_others(words, language), *map(_next_lexeme, _others(later, language))],
-    )
-
-
-def _others(words: Sequence[str], language: str | None) -> list[str]:
-    """What a moment is found by besides the words in it: stems that are none of them, and how
-    longer words begin."""
-    known = set(words)
-    stems = {tokens.stem(word, language) for word in known} - known - {""}
-    starts = {word[:PREFIX_LETTERS] for word in known if len(word) > PREFIX_LETTERS}
-    return sorted({_lexeme(each) for each in stems} | {_prefix_lexeme(each) for each in starts})
-
-
-def _lexeme(word: str) -> str:
-    cut = word[:LONGEST_WORD]
-    return cut if cut.isascii() and cut.isalnum() else _coded(cut)
-
-
-def _word(lexeme: str) -> str:
-    """What it was made of; nothing, if it is not a word's own."""
-    if not lexeme.startswith("0x"):
-        return lexeme
-    try:
-        return bytes.fromhex(lexeme[2:]).decode()
-    except ValueError:
-        return ""
-
-
-def _coded(word: str) -> str:
-    return f"0x{word[:LONGEST_WORD].encode().hex()}"
-
-
-def _prefix_lexeme(start: str) -> str:
-    return f"_{_lexeme(start)}"
-
-
-def _next_lexeme(lexeme: str) -> str:
-    """Of what is said next: a single word is not looked for there."""
-    return f"n_{lexeme}"
-
-
-def _owner_lexeme(user_id: str) -> str:
-    """Only to look in the right place; who may see what is asked of the rows."""
-    return f"__u{hashlib.sha256(user_id.encode()).hexdigest()[:12]}"
 
 
 def _storable(text: str) -> str:

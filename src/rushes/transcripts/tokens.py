@@ -9,7 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from rushes import errors
 
@@ -92,8 +93,7 @@ LANGUAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TextToken:
+class TextToken(NamedTuple):
     """`word` is folded; it was said at text[start:end]."""
 
     start: int
@@ -101,19 +101,24 @@ class TextToken:
     word: str
 
 
-def tokens(text: str) -> list[TextToken]:
-    if not APOSTROPHE.search(text):
-        return [
-            TextToken(*match.span(), word)
-            for match in WORD.finditer(text)
-            if (word := fold(match[0]))
-        ]
-    return [
-        TextToken(start, end, word)
-        for match in WORD.finditer(text)
-        for start, end in _parts(text, match)
-        if (word := fold(text[start:end]))
-    ]
+def tokens(text: str, most: int | None = None) -> list[TextToken]:
+    """All of them, or the first ones."""
+    return list(islice(_tokens(text), most))
+
+
+def words(text: str) -> list[str]:
+    """The same without their places, in half the time."""
+    if APOSTROPHE.search(text):
+        return [each.word for each in _tokens(text)]
+    return [word for each in WORD.findall(text) if (word := fold(each))]
+
+
+def _tokens(text: str) -> Iterator[TextToken]:
+    leans = APOSTROPHE.search(text)
+    for match in WORD.finditer(text):
+        for start, end in _parts(text, match) if leans else [match.span()]:
+            if word := fold(text[start:end]):
+                yield TextToken(start, end, word)
 
 
 def _parts(text: str, match: re.Match[str]) -> list[tuple[int, int]]:
@@ -127,7 +132,7 @@ def fold(word: str) -> str:
     """Without case, apostrophes, accents and the points of numbers. Vowel signs of other scripts
     are no accents."""
     if word.isascii():
-        return word.lower().translate(UNSEEN)
+        return word.lower() if word.isalnum() else word.lower().translate(UNSEEN)
     return _folded(word)
 
 
