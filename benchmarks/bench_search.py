@@ -91,7 +91,7 @@ def measure(site: Site, name: str, hours: int, count: int) -> None:
     seconds = time.perf_counter() - began
     print(f"figure search_{name}_indexing {seconds / hours * 1000:.0f} ms per hour of speech")
     # A server that has just started knows no word yet.
-    tokens.stem.cache_clear()
+    tokens.stemmed.cache_clear()
     asked = {kind: [make(chance) for _ in range(count)] for kind, make in kinds(words).items()}
     report(name, "", asked, lambda query: search_within(site, query))
     site.server.start()

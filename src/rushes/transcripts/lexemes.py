@@ -12,7 +12,7 @@ from rushes.transcripts import tokens
 # The beginning of a word counts from so many letters on, and is in the index.
 PREFIX_LETTERS = 3
 # What is longer is cut, in the index and in what is looked for.
-LONGEST_WORD = 60
+LONGEST_WORD = tokens.LONGEST_KNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,18 @@ class _Word:
 
 
 def of(text: str, following: str, language: str | None) -> Lexemes:
-    words = [_kept(word, language) for word in tokens.words(text)]
-    later = [_kept(word, language) for word in tokens.words(following)]
+    words = [_kept(word, language) for word in _cut(text)]
+    later = [_kept(word, language) for word in _cut(following)]
     own = [*(each.own for each in words), *(each.next for each in later)]
     others = dict.fromkeys(other for each in words for other in each.others)
     others |= dict.fromkeys(other for each in later for other in each.next_others)
     for known in own:
         others.pop(known, None)
     return Lexemes(following, own, tuple(others))
+
+
+def _cut(text: str) -> list[str]:
+    return [word[:LONGEST_WORD] for word in tokens.words(text)]
 
 
 # The same words are said again and again.

@@ -145,7 +145,7 @@ class _Looking:
         return not store.newest(self.tx, self._wanted(query), upto=store.NEWEST, limit=1)
 
     def _nearest(self, word: str) -> list[str]:
-        near = spelling_store.near(self.tx, self.user_id, spelling.keys(word))
+        near = spelling_store.near(self.tx, self.user_id, spelling.typed_keys(word))
         return spelling.nearest(word, near)
 
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from rushes import errors
 
 MAX_QUERY_WORDS = 32
+# What is longer is no word, and not worth to be remembered.
+LONGEST_KNOWN = 60
 ELLIPSIS = "…"
 
 # Scripts that put no spaces between words, and Korean, whose particles hang on its words.
@@ -108,16 +110,19 @@ def tokens(text: str, most: int | None = None) -> list[TextToken]:
 
 def words(text: str) -> list[str]:
     """The same without their places, in half the time."""
-    if APOSTROPHE.search(text):
+    if APOSTROPHE.search(text) or not text.isascii():
         return [each.word for each in _tokens(text)]
-    return [word for each in WORD.findall(text) if (word := fold(each))]
+    # Points of numbers are left to be taken out.
+    return [each if each.isalnum() else fold(each) for each in WORD.findall(text.lower())]
 
 
 def _tokens(text: str) -> Iterator[TextToken]:
-    leans = APOSTROPHE.search(text)
-    for match in WORD.finditer(text):
-        for start, end in _parts(text, match) if leans else [match.span()]:
-            if word := fold(text[start:end]):
+    leans, is_plain = APOSTROPHE.search(text), text.isascii()
+    lowered = text.lower() if is_plain else text
+    for match in WORD.finditer(lowered):
+        for start, end in _parts(lowered, match) if leans else [match.span()]:
+            said = lowered[start:end]
+            if word := said if is_plain and said.isalnum() else fold(said):
                 yield TextToken(start, end, word)
 
 
@@ -132,12 +137,11 @@ def fold(word: str) -> str:
     """Without case, apostrophes, accents and the points of numbers. Vowel signs of other scripts
     are no accents."""
     if word.isascii():
-        return word.lower() if word.isalnum() else word.lower().translate(UNSEEN)
-    return _folded(word)
+        return word.lower().translate(UNSEEN)
+    return _folded(word) if len(word) <= LONGEST_KNOWN else _fold(word)
 
 
-@lru_cache(maxsize=50_000)
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     spread = unicodedata.normalize("NFKD", word.casefold().translate(UNSEEN)).casefold()
     kept: list[str] = []
     base = ""
@@ -150,6 +154,9 @@ def _folded(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(kept).translate(ALIKE))
 
 
+_folded = lru_cache(maxsize=50_000)(_fold)
+
+
 def _is_accent(base: str, mark: str) -> bool:
     """й is a letter of its own, not и with an accent."""
     is_alphabet = base < "\u0780" or "\u1e00" <= base < "\u2100"
@@ -160,10 +167,14 @@ def _is_accent(base: str, mark: str) -> bool:
 _stemmers = threading.local()
 
 
-@lru_cache(maxsize=100_000)
 def stem(word: str, language: str | None) -> str:
     """What a folded word has in common with its other forms; itself in a language that is not
-    known. `language` is a code or an English name."""
+    known, or when it is too long for a word. `language` is a code or an English name."""
+    return stemmed(word, language) if len(word) <= LONGEST_KNOWN else word
+
+
+@lru_cache(maxsize=100_000)
+def stemmed(word: str, language: str | None) -> str:
     made = _stemmer((language or "").lower())
     return word if made is None else fold(made.stemWord(word))
 
