@@ -19,10 +19,15 @@ from rushes.transcripts.transcript import TranscriptSegment
 NEXT_WORDS, NEXT_SEGMENTS, NEXT_SECONDS = 12, 6, 5.0
 
 
+# How much worse than the word itself: one that is a part of another is worse than any number of
+# other forms.
+FORM, PART = 1, 100
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Fit:
-    """How many words are only there in another form, how far apart all of it is, and whether some
-    of it is said next only. Less is better."""
+    """How far what is said is from the words that are looked for, how far apart all of it is, and
+    whether some of it is said next only. Less is better."""
 
     loose: int
     apart: int
@@ -40,8 +45,8 @@ def fit(query: Query, text: str, following: str, language: str | None) -> Fit | 
 
 def is_several(query: Query) -> bool:
     """Words, so that they may be said in several segments."""
-    words = [*query.terms, *(word for each in query.phrases for word in each)]
-    return len(words) + (query.prefix is not None) > 1
+    count = len(query.terms) + sum(map(len, query.phrases)) + (query.prefix is not None)
+    return count > 1
 
 
 def snippet(
@@ -74,10 +79,11 @@ def following(segments: Sequence[TranscriptSegment], numbers: Sequence[int]) -> 
 
 def _inside(query: Query, found: Sequence[TextToken], language: str | None) -> Fit | None:
     places, loose = [], 0
-    for word in _words(query):
-        exact = _exact(word, found)
-        places.append(exact or _other_forms(word, word == query.prefix, found, language))
-        loose += not exact
+    for word in words(query):
+        said = _places(word, word == query.prefix, found, language)
+        best = min(said.values(), default=0)
+        places.append([at for at, how in said.items() if how == best])
+        loose += best
     places += [_said(phrase, found) for phrase in query.phrases]
     if not all(places):
         return None
@@ -92,47 +98,45 @@ def _across(
     """From the moment's words into those that follow, by the closest that are together."""
     found = [*own, *later]
     cut_from = len(own) if len(later) >= NEXT_WORDS else 0
-    words = list(_words(query))
-    exact = [frozenset(_exact(word, found)) for word in words]
-    places = [
-        sorted({*same, *_other_forms(word, word == query.prefix, found, language)})
-        for word, same in zip(words, exact, strict=True)
-    ]
+    places = [_places(word, word == query.prefix, found, language) for word in words(query)]
     phrases = [_said(phrase, found, cut_from=cut_from) for phrase in query.phrases]
-    exact += map(frozenset, phrases)
+    places += (dict.fromkeys(each, 0) for each in phrases)
     said: dict[int, list[int]] = {}
-    for part, there in enumerate((*places, *phrases)):
+    for part, there in enumerate(places):
         for at in there:
             said.setdefault(at, []).append(part)
     last: dict[int, int] = {}
     fits: list[Fit] = []
     for at in sorted(said):
         last |= dict.fromkeys(said[at], at)
-        if len(last) == len(exact) and (first := min(last.values())) < len(own):
-            loose = sum(place not in exact[each] for each, place in last.items())
+        if len(last) == len(places) and (first := min(last.values())) < len(own):
+            loose = sum(places[each][place] for each, place in last.items())
             fits.append(Fit(loose, at - first, crosses=True))
     return min(fits, default=None)
 
 
-def _words(query: Query) -> Iterator[str]:
+def words(query: Query) -> Iterator[str]:
+    """Those that may be there in other forms."""
     yield from query.terms
     if query.prefix:
         yield query.prefix
 
 
-def _exact(word: str, found: Sequence[TextToken]) -> list[int]:
-    return [at for at, each in enumerate(found) if each.word == word]
-
-
-def _other_forms(
+def _places(
     word: str, is_prefix: bool, found: Sequence[TextToken], language: str | None
-) -> list[int]:
-    stem = tokens.stem(word, language)
-    return [
-        at
-        for at, each in enumerate(found)
-        if (is_prefix and each.word.startswith(word)) or tokens.stem(each.word, language) == stem
-    ]
+) -> dict[int, int]:
+    """Where it is said, in order, and how much worse than itself."""
+    stem, parts = tokens.stem(word, language), tokens.parts(word, language)
+    places: dict[int, int] = {}
+    for at, each in enumerate(found):
+        is_begun = is_prefix and each.word.startswith(word)
+        if each.word == word:
+            places[at] = 0
+        elif is_begun or tokens.stem(each.word, language) == stem:
+            places[at] = FORM
+        elif tokens.is_compound_of(each.word, parts):
+            places[at] = PART
+    return places
 
 
 def _said(phrase: Sequence[str], found: Sequence[TextToken], *, cut_from: int = 0) -> list[int]:

@@ -19,13 +19,14 @@ import msgspec
 
 from rushes import errors
 from rushes.db.database import Tx
-from rushes.transcripts import lexemes, matching, spelling, spelling_store, tokens
+from rushes.transcripts import lexemes, matching, spelling, tokens, vocabulary
 from rushes.transcripts import search_store as store
 from rushes.transcripts.lexemes import PREFIX_LETTERS, Lexemes
 from rushes.transcripts.matching import Fit
 from rushes.transcripts.search_store import IndexedMoment, Row
 from rushes.transcripts.tokens import Query, TextToken
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
+from rushes.transcripts.vocabulary import Known
 
 # So many are ranked together; older ones come on later pages.
 CANDIDATES = 100
@@ -38,7 +39,6 @@ NOTHING_KNOWN: Mapping[str, Lexemes] = MappingProxyType({})
 CATCH_UP_PAGE = 500
 # So many words may be wrong, so many others are tried for each, so many together.
 MOST_WRONG, MOST_SPELLINGS, MOST_CORRECTIONS = 3, 3, 5
-CHECK_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,10 @@ class _Looking:
         wrong = [each for each in _spelled(q) if self._is_unknown(*each)]
         if not wrong or len(wrong) > MOST_WRONG:
             return
-        others = [self._nearest(each.word)[:MOST_SPELLINGS] for each, _ in wrong]
+        others = [
+            vocabulary.nearest(self.tx, self.user_id, each.word)[:MOST_SPELLINGS]
+            for each, _ in wrong
+        ]
         for chosen in islice(product(*others), MOST_CORRECTIONS):
             made, last = "", 0
             for (token, _), word in zip(wrong, chosen, strict=True):
@@ -138,15 +141,13 @@ class _Looking:
 
     def _wanted(self, query: Query) -> list[Sequence[Sequence[str]]]:
         whose = [] if self.user_id is None else [[[lexemes.of_owner(self.user_id)]]]
-        return [*_wanted(query, self.languages), *whose]
+        words = list(matching.words(query))
+        compounds = vocabulary.containing(self.tx, self.user_id, words, self.languages)
+        return [*_wanted(query, self.languages, compounds), *whose]
 
     def _is_unknown(self, token: TextToken, is_typed: bool) -> bool:
         query = Query(prefix=token.word) if is_typed else Query(terms=(token.word,))
         return not store.newest(self.tx, self._wanted(query), upto=store.NEWEST, limit=1)
-
-    def _nearest(self, word: str) -> list[str]:
-        near = spelling_store.near(self.tx, self.user_id, spelling.typed_keys(word))
-        return spelling.nearest(word, near)
 
 
 def _spelled(q: str) -> list[tuple[TextToken, bool]]:
@@ -182,7 +183,9 @@ def _settled(query: Query) -> Query:
     return replace(query, terms=(*query.terms, query.prefix), prefix=None)
 
 
-def _wanted(query: Query, languages: Sequence[str]) -> Iterator[Sequence[Sequence[str]]]:
+def _wanted(
+    query: Query, languages: Sequence[str], compounds: Mapping[str, Sequence[str]]
+) -> Iterator[Sequence[Sequence[str]]]:
     """What the index is asked for: never less than is meant, sometimes a little more."""
     is_several = matching.is_several(query)
     is_alone = not query.terms and not query.prefix and len(query.phrases) == 1
@@ -191,18 +194,20 @@ def _wanted(query: Query, languages: Sequence[str]) -> Iterator[Sequence[Sequenc
         own = list(each)
         return [[each] for each in (*own, *(map(lexemes.of_next, own) if is_several else ()))]
 
+    def forms(word: str) -> dict[str, None]:
+        others = dict.fromkeys(map(lexemes.of_word, compounds.get(word, ())))
+        return lexemes.of_forms(word, languages) | others
+
     for term in query.terms:
-        yield anywhere(lexemes.of_forms(term, languages))
+        yield anywhere(forms(term))
     for phrase in query.phrases:
         yield _cuts([lexemes.of_word(word) for word in phrase], is_alone=is_alone)
     if query.prefix is not None and len(query.prefix) >= PREFIX_LETTERS:
-        forms = lexemes.of_forms(query.prefix, languages)
         if len(query.prefix) == PREFIX_LETTERS:
-            forms[lexemes.of_start(query.prefix)] = None
-            yield anywhere(forms)
+            yield anywhere([*forms(query.prefix), lexemes.of_start(query.prefix)])
         else:
             starts = dict.fromkeys((lexemes.of_word(query.prefix), lexemes.coded(query.prefix)))
-            yield anywhere([*forms, *(f"{each}*" for each in starts)])
+            yield anywhere([*forms(query.prefix), *(f"{each}*" for each in starts)])
 
 
 def _cuts(phrase: Sequence[str], *, is_alone: bool) -> list[list[str]]:
@@ -294,7 +299,7 @@ def keep_speech(
     fresh = [id for id in changed if id not in old]
     ids = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
     store.remove(tx, [row["id"] for id, row in before.items() if id not in kept])
-    words: set[str] = set()
+    words: set[Known] = set()
     for first in range(0, len(changed), PUT_PAGE):
         page = changed[first : first + PUT_PAGE]
         words |= _put(
@@ -390,60 +395,29 @@ def catch_up_speech(tx: Tx) -> bool:
     return store.is_without_following(tx)
 
 
-def check_words(tx: Tx) -> int:
-    """Whether people still have words of texts that are gone, some at a time; returns how many
-    were looked for."""
-    doubtful = spelling_store.take_doubtful(tx, CHECK_PAGE)
-    for user_id, word in doubtful:
-        wanted = [[[lexemes.of_word(word)]], [[lexemes.of_owner(user_id)]]]
-        if not store.newest(tx, wanted, upto=store.NEWEST, limit=1):
-            spelling_store.remove(tx, user_id, [(key, word) for key in spelling.keys(word)])
-    return len(doubtful)
-
-
-def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[str]:
-    """Returns the words in them that somebody may misspell."""
+def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[Known]:
+    """Returns the words in them."""
     store.put(tx, moments)
-    said = lexemes.words_of({each for moment in moments for each in moment.words})
-    return set(filter(spelling.is_word, said))
+    return vocabulary.of(moments)
 
 
 def _put_again(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
     for user_id in sorted({each.user_id for each in moments}):
         words = _put(tx, [each for each in moments if each.user_id == user_id])
-        _learn(tx, user_id, words)
+        vocabulary.learn(tx, user_id, words)
 
 
-def _replaced(tx: Tx, media_id: str, user_id: str, words: set[str], gone: Sequence[Row]) -> None:
+def _replaced(tx: Tx, media_id: str, user_id: str, words: set[Known], gone: Sequence[Row]) -> None:
     """Nothing is learned of what is forgotten after its answer."""
     if not store.is_forgotten_soon(tx, media_id):
-        _learn(tx, user_id, words)
-    _doubt(tx, user_id, gone, words)
-
-
-def _learn(tx: Tx, user_id: str, words: set[str]) -> None:
-    """Words that are said, so that they are found misspelt."""
-    new = spelling_store.new(tx, user_id, _with_keys(words))
-    spelling_store.add(tx, user_id, {(key, word) for word in new for key in spelling.keys(word)})
-
-
-def _doubt(tx: Tx, user_id: str, gone: Sequence[Row], words: set[str]) -> None:
-    """Of the words that were learned, those that only texts say which are gone."""
-    old = {each.word for row in gone for each in tokens.tokens(row["text"])}
-    doubtful = set(filter(spelling.is_word, old)) - words
-    new = spelling_store.new(tx, user_id, _with_keys(doubtful))
-    spelling_store.doubt(tx, user_id, doubtful.difference(new))
-
-
-def _with_keys(words: set[str]) -> dict[str, str]:
-    """All keys of a word are there, or none: one of them tells."""
-    return {word: spelling.first_key(word) for word in words}
+        vocabulary.learn(tx, user_id, words)
+    vocabulary.doubt(tx, user_id, gone, words)
 
 
 def _remove(tx: Tx, rows: Sequence[Row]) -> None:
     store.remove(tx, [row["id"] for row in rows])
     for user_id in sorted({row["user_id"] for row in rows}):
-        _doubt(tx, user_id, [row for row in rows if row["user_id"] == user_id], set())
+        vocabulary.doubt(tx, user_id, [row for row in rows if row["user_id"] == user_id])
 
 
 def _segment(row: Row) -> TranscriptSegment:

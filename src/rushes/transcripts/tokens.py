@@ -6,13 +6,14 @@ import re
 import threading
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
 from rushes import errors
+from rushes.transcripts import compounds
 
 MAX_QUERY_WORDS = 32
 # What is longer is no word, and not worth to be remembered.
@@ -198,12 +199,24 @@ def _algorithm(language: str) -> str | None:
     return name if name in Stemmer.algorithms() else None
 
 
+def parts(word: str, language: str | None) -> set[str]:
+    """What words have of it that are written together with others: itself, or its stem."""
+    if not compounds.are_in(language):
+        return set()
+    return set(filter(compounds.is_part, (word, stem(word, language))))
+
+
+def is_compound_of(word: str, parts: Iterable[str]) -> bool:
+    return compounds.is_word(word) and any(compounds.has_part(word, each) for each in parts)
+
+
 # What is looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """All of it must be there. `terms` are folded words, found in any of their forms; `phrases`
+    """All of it must be there. `terms` are folded words, found in any of their forms and as parts
+    of compounds; `phrases`
     are folded words that must follow each other just so; `prefix`, the word that is still being
     typed, is found in any of its forms and as the beginning of a longer word."""
 
@@ -247,19 +260,18 @@ def matches(query: Query, text: str, language: str | None) -> list[tuple[int, in
     """What to mark: [start, end) of the text, in order and apart. Parts of the query that the
     text does not have are not asked for."""
     found = tokens(text)
-    ranges = [(each.start, each.end) for each in found if _is_meant(query, each.word, language)]
+    wanted = [*query.terms, *([query.prefix] if query.prefix else [])]
+    stems = {stem(each, language) for each in wanted}
+    inner = {part for each in wanted for part in parts(each, language)}
+
+    def is_meant(word: str) -> bool:
+        is_begun = query.prefix is not None and word.startswith(query.prefix)
+        is_form = is_begun or word in wanted or stem(word, language) in stems
+        return is_form or is_compound_of(word, inner)
+
+    ranges = [(each.start, each.end) for each in found if is_meant(each.word)]
     ranges += (each for phrase in query.phrases for each in _said(phrase, found))
     return _apart(ranges)
-
-
-def _is_meant(query: Query, word: str, language: str | None) -> bool:
-    if query.prefix is not None and word.startswith(query.prefix):
-        return True
-    wanted = [*query.terms, *([query.prefix] if query.prefix else [])]
-    if word in wanted:
-        return True
-    form = stem(word, language)
-    return any(stem(each, language) == form for each in wanted)
 
 
 def _said(phrase: Sequence[str], found: Sequence[TextToken]) -> Iterator[tuple[int, int]]:

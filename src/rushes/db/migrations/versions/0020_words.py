@@ -1,5 +1,5 @@
-"""Words for spelling are kept under their pieces, a tenth of the keys they had, and PostgreSQL's
-index takes many moments at once.
+"""Words for spelling are kept under their pieces, a tenth of the keys they had, compounds under
+what is in them, and PostgreSQL's index takes many moments at once.
 
 Words are learned again when the server indexes all moments in the background, as after 0018.
 """
