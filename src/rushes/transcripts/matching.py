@@ -7,7 +7,7 @@ is meant only if what is looked for begins in it: else the next one is.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rushes.transcripts import tokens, transcript
@@ -36,11 +36,16 @@ class Fit:
 
 def fit(query: Query, text: str, following: str, language: str | None) -> Fit | None:
     """None when something is missing."""
-    own = tokens.tokens(text)
-    inside = _inside(query, own, language)
+    own = tokens.words(text)
+    places = [_places(query, word, own, language) for word in words(query)]
+    inside = _inside(query, own, places)
     if inside is not None or not following or not is_several(query):
         return inside
-    return _across(query, own, tokens.tokens(following), language)
+    later = tokens.words(following)
+    for word, said in zip(words(query), places, strict=True):
+        next = _places(query, word, later, language)
+        said |= {len(own) + at: how for at, how in next.items()}
+    return _across(query, own, later, places)
 
 
 def is_several(query: Query) -> bool:
@@ -77,40 +82,41 @@ def following(segments: Sequence[TranscriptSegment], numbers: Sequence[int]) -> 
         yield transcript.joined(each for each in texts if each)
 
 
-def _inside(query: Query, found: Sequence[TextToken], language: str | None) -> Fit | None:
-    places, loose = [], 0
-    for word in words(query):
-        said = _places(word, word == query.prefix, found, language)
-        best = min(said.values(), default=0)
-        places.append([at for at, how in said.items() if how == best])
-        loose += best
-    places += [_said(phrase, found) for phrase in query.phrases]
-    if not all(places):
+def _inside(query: Query, own: Sequence[str], places: Sequence[Mapping[int, int]]) -> Fit | None:
+    best = [min(said.values(), default=0) for said in places]
+    chosen = [
+        [at for at, how in said.items() if how == least]
+        for said, least in zip(places, best, strict=True)
+    ]
+    chosen += [_said(phrase, own) for phrase in query.phrases]
+    if not all(chosen):
         return None
-    first, *others = places
+    first, *others = chosen
     apart = min(max((_distance(each, at) for each in others), default=0) for at in first)
-    return Fit(loose, apart, crosses=False)
+    return Fit(sum(best), apart, crosses=False)
 
 
 def _across(
-    query: Query, own: Sequence[TextToken], later: Sequence[TextToken], language: str | None
+    query: Query,
+    own: Sequence[str],
+    later: Sequence[str],
+    places: Sequence[Mapping[int, int]],
 ) -> Fit | None:
     """From the moment's words into those that follow, by the closest that are together."""
-    found = [*own, *later]
     cut_from = len(own) if len(later) >= NEXT_WORDS else 0
-    places = [_places(word, word == query.prefix, found, language) for word in words(query)]
+    found = [*own, *later]
     phrases = [_said(phrase, found, cut_from=cut_from) for phrase in query.phrases]
-    places += (dict.fromkeys(each, 0) for each in phrases)
+    parts = [*places, *(dict.fromkeys(each, 0) for each in phrases)]
     said: dict[int, list[int]] = {}
-    for part, there in enumerate(places):
+    for part, there in enumerate(parts):
         for at in there:
             said.setdefault(at, []).append(part)
     last: dict[int, int] = {}
     fits: list[Fit] = []
     for at in sorted(said):
         last |= dict.fromkeys(said[at], at)
-        if len(last) == len(places) and (first := min(last.values())) < len(own):
-            loose = sum(places[each][place] for each, place in last.items())
+        if len(last) == len(parts) and (first := min(last.values())) < len(own):
+            loose = sum(parts[each][place] for each, place in last.items())
             fits.append(Fit(loose, at - first, crosses=True))
     return min(fits, default=None)
 
@@ -122,28 +128,25 @@ def words(query: Query) -> Iterator[str]:
         yield query.prefix
 
 
-def _places(
-    word: str, is_prefix: bool, found: Sequence[TextToken], language: str | None
-) -> dict[int, int]:
+def _places(query: Query, word: str, found: Sequence[str], language: str | None) -> dict[int, int]:
     """Where it is said, in order, and how much worse than itself."""
+    is_prefix = word == query.prefix
     stem, parts = tokens.stem(word, language), tokens.parts(word, language)
     places: dict[int, int] = {}
     for at, each in enumerate(found):
-        is_begun = is_prefix and each.word.startswith(word)
-        if each.word == word:
+        if each == word:
             places[at] = 0
-        elif is_begun or tokens.stem(each.word, language) == stem:
+        elif (is_prefix and each.startswith(word)) or tokens.stem(each, language) == stem:
             places[at] = FORM
-        elif tokens.is_compound_of(each.word, parts):
+        elif parts and tokens.is_compound_of(each, parts):
             places[at] = PART
     return places
 
 
-def _said(phrase: Sequence[str], found: Sequence[TextToken], *, cut_from: int = 0) -> list[int]:
+def _said(phrase: Sequence[str], found: Sequence[str], *, cut_from: int = 0) -> list[int]:
     """Where it begins. What begins before `cut_from` may go on behind all that is known here: then
     that must do."""
-    words = [each.word for each in found]
-    wanted = list(phrase)
+    words, wanted = list(found), list(phrase)
     last = len(words) - len(wanted)
     return [
         at
