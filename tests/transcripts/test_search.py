@@ -422,7 +422,7 @@ def test_a_word_that_was_said_in_another_language_before_is_a_compound_from_now_
 def test_of_very_many_compounds_the_shortest_are_looked_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vocabulary, "MOST_COMPOUNDS", 4)
+    monkeypatch.setattr(search, "MOST_COMPOUNDS", 4)
     words = [f"{'abcdef'[:n]}vertrag" for n in range(3, 7)] + ["vertragsanwalt", "vertragspartner"]
     media_id = spoken(world, *words, language="de")
     assert found(world, "vertrag ") == [(media_id, 10.0 * n) for n in (3, 2, 1, 0)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, Literal
@@ -37,6 +37,8 @@ LONGEST_TEXT = 10_000
 PUT_PAGE = 500
 NOTHING_KNOWN: Mapping[str, Lexemes] = MappingProxyType({})
 CATCH_UP_PAGE = 500
+# So many compounds of all words together are looked for, the shortest first.
+MOST_COMPOUNDS = 100
 # So many words may be wrong, so many others are tried for each, so many together.
 MOST_WRONG, MOST_SPELLINGS, MOST_CORRECTIONS = 3, 3, 5
 
@@ -102,6 +104,8 @@ class _Looking:
     tx: Tx
     user_id: str | None
     languages: Sequence[str]
+    # Compounds of words that were looked for.
+    known: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def page(self, q: str, limit: int, cursor: str | None) -> HitPage:
         query = _settled(tokens.parse_query(q))
@@ -125,7 +129,8 @@ class _Looking:
 
     def corrections(self, q: str) -> Iterator[str]:
         """`q` with other words for those that nobody says; the most likely ones first."""
-        wrong = [each for each in _spelled(q) if self._is_unknown(*each)]
+        unknown = (each for each in _spelled(q) if self._is_unknown(*each))
+        wrong = list(islice(unknown, MOST_WRONG + 1))
         if not wrong or len(wrong) > MOST_WRONG:
             return
         others = [
@@ -141,9 +146,14 @@ class _Looking:
 
     def _wanted(self, query: Query) -> list[Sequence[Sequence[str]]]:
         whose = [] if self.user_id is None else [[[lexemes.of_owner(self.user_id)]]]
+        return [*_wanted(query, self.languages, self._compounds(query)), *whose]
+
+    def _compounds(self, query: Query) -> Mapping[str, Sequence[str]]:
         words = list(matching.words(query))
-        compounds = vocabulary.containing(self.tx, self.user_id, words, self.languages)
-        return [*_wanted(query, self.languages, compounds), *whose]
+        new = [word for word in words if word not in self.known]
+        if new:
+            self.known.update(vocabulary.containing(self.tx, self.user_id, new, self.languages))
+        return {word: self.known[word][: MOST_COMPOUNDS // len(words)] for word in words}
 
     def _is_unknown(self, token: TextToken, is_typed: bool) -> bool:
         query = Query(prefix=token.word) if is_typed else Query(terms=(token.word,))

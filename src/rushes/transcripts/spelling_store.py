@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from rushes.db.database import Tx
 
 # Somebody may have said very many words that are alike; more are not looked at.
-MOST_WORDS = 10_000
+MOST_WORDS, MOST_COMPOUNDS = 10_000, 1000
 
 
 def new(tx: Tx, user_id: str, words: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -49,6 +49,22 @@ def having(tx: Tx, user_id: str | None, keys: Collection[str]) -> list[str]:
         given=[{"one_key": key} for key in sorted(keys)],
         user_id=user_id,
         limit=MOST_WORDS,
+    )
+    return [row["word"] for row in rows]
+
+
+def containing(tx: Tx, user_id: str | None, parts: Collection[tuple[str, str]]) -> list[str]:
+    """Words of this user's (None: of anybody's) with one of these parts; each has a key that such
+    words have."""
+    whose = "" if user_id is None else " AND user_id = :user_id"
+    rows = tx.all(
+        "WITH given AS ({given:one_key text, pattern text})"
+        " SELECT DISTINCT spellings.word FROM given"
+        " JOIN spellings ON spellings.key = given.one_key AND spellings.word LIKE given.pattern"
+        f"{whose} LIMIT :limit",
+        given=[{"one_key": key, "pattern": f"%{part}%"} for key, part in sorted(parts)],
+        user_id=user_id,
+        limit=MOST_COMPOUNDS,
     )
     return [row["word"] for row in rows]
 

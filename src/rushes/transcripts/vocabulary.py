@@ -11,8 +11,6 @@ from rushes.transcripts import search_store as store
 from rushes.transcripts.search_store import IndexedMoment, Row
 
 CHECK_PAGE = 100
-# So many compounds of all words together are looked for, the shortest first.
-MOST_COMPOUNDS = 100
 
 # A word with the first of its keys. It has those for spelling, and those of compounds if somebody
 # says it in a language that has them: all of either or none, so that the first one tells.
@@ -66,18 +64,18 @@ def nearest(tx: Tx, user_id: str | None, word: str) -> list[str]:
 def containing(
     tx: Tx, user_id: str | None, words: Sequence[str], languages: Sequence[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Compounds of this user's (None: of anybody's) with each of these words as a part."""
+    """Compounds of this user's (None: of anybody's) with each of these words as a part, the
+    shortest first."""
     spoken = [each for each in languages if compounds.are_in(each)]
     parts = {word: {part for each in spoken for part in tokens.parts(word, each)} for word in words}
-    keys = {key for each in parts.values() for part in each for key in compounds.part_keys(part)}
-    if not keys:
-        return {}
-    having = sorted(spelling_store.having(tx, user_id, keys), key=lambda each: (len(each), each))
-    most = MOST_COMPOUNDS // len(words)
+    every = {part for own in parts.values() for part in own}
+    if not every:
+        return dict.fromkeys(words, ())
+    keys = [(key, part) for part in every for key in compounds.part_keys(part)]
+    having = spelling_store.containing(tx, user_id, keys)
+    having.sort(key=lambda each: (len(each), each))
     return {
-        word: [each for each in having if any(compounds.has_part(each, part) for part in own)][
-            :most
-        ]
+        word: [each for each in having if any(compounds.has_part(each, part) for part in own)]
         for word, own in parts.items()
     }
 
