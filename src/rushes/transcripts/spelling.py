@@ -8,6 +8,7 @@ same place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 # Shorter words have too many neighbours, longer ones are no words.
 SHORTEST, LONGEST = 5, 30
@@ -51,6 +52,7 @@ def _about(word: str, edits: int) -> Iterator[str]:
                     yield _key(length, number, piece)
 
 
+@lru_cache(maxsize=LONGEST)
 def _pieces(length: int) -> list[tuple[int, int]]:
     """More than there are edits: words from TWO_EDITS - 2 on may be two of them away."""
     count = 2 if length < TWO_EDITS - 2 else 3
