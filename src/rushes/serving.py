@@ -42,7 +42,7 @@ from rushes.media import pipeline, purge, trash
 from rushes.settings import Settings
 from rushes.threads import Supervised
 from rushes.tools import programs
-from rushes.transcripts import search
+from rushes.transcripts import search, vocabulary
 from rushes.transcripts import store as transcripts
 from rushes.transcripts.on_disk import TranscriptFolder
 from rushes.uploads import folder, uploads
@@ -451,7 +451,7 @@ class Server:
             self._titles_indexed = not self.rushes.db.run(search.catch_up)
         elif not self._speech_indexed:
             self._speech_indexed = not self.rushes.db.run(search.catch_up_speech)
-        self.rushes.db.run(search.check_words)
+        self.rushes.db.run(vocabulary.check)
 
 
 def services(rushes: Rushes) -> Services:

@@ -6,10 +6,10 @@ Few lines, in words, and nothing of a tool's own output.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from rushes.engines.engine import DEFAULT_SPEAKERS
 from rushes.protocol import Rendition
+from rushes.records import JsonObject
 from rushes.tools.probe import AudioStream, Probe, VideoStream
 
 MOST_TRACKS = 4
@@ -73,7 +73,7 @@ def _sound(audio: AudioStream) -> str:
     return ", ".join([*facts, *([audio.language] if audio.language else [])])
 
 
-def edits(edit: Mapping[str, Any]) -> list[str]:
+def edits(edit: JsonObject) -> list[str]:
     start, end = float(edit.get("start") or 0.0), edit.get("end")
     said = []
     if start or end is not None:
@@ -103,7 +103,7 @@ def sounds(copied: Sequence[str], encoded: Sequence[str], bitrate: int) -> str:
     return "; ".join(said)
 
 
-def made(result: Mapping[str, Any], spent: float) -> str:
+def made(result: JsonObject, spent: float) -> str:
     """`result`: of a job that encodes."""
     seconds = float(result["duration"])
     what = _names(result["renditions"]) or "nothing"

@@ -18,6 +18,7 @@ from rushes import errors, ids
 from rushes.db.database import Tx
 from rushes.transcripts import editing, revisions, search, speakers, store, three_way
 from rushes.transcripts.editing import SegmentEdit
+from rushes.transcripts.lexemes import Lexemes
 from rushes.transcripts.revisions import Reason, RevisionDraft, SegmentChange, StoredRevision
 from rushes.transcripts.store import About, Origin, State, StoredTranscript
 from rushes.transcripts.three_way import Choice, Merged
@@ -150,14 +151,14 @@ class Prepared:
 
     transcript: Transcript
     document: str
-    lexemes: Mapping[str, search.Lexemes]
+    lexemes: Mapping[str, Lexemes]
 
 
 def prepared(transcript: Transcript) -> Prepared:
     return Prepared(
         transcript=transcript,
         document=revisions.document(transcript),
-        lexemes=search.lexemes(transcript),
+        lexemes=search.prepare(transcript),
     )
 
 
