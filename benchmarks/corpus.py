@@ -320,7 +320,7 @@ class Maker:
             "noise": over(librivox(), noise, -3),
         }
         nothing = {
-            "music": Said(music(60), ""),
+            "music": Said(music(30), ""),
             "tones": Said(tones(30), ""),
             "silence": Said(np.zeros(30 * RATE, np.float32), ""),
             "noise": Said(noise(30), ""),
