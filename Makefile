@@ -16,7 +16,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-search bench-pages bench-fleet screenshots lock clean
+.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet screenshots lock clean
 
 setup: $(READY)
 
@@ -100,7 +100,7 @@ soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 	$(BIN)/pytest -n 2 -m thorough
 
-bench: bench-queue bench-sse bench-api bench-upload bench-transcode bench-speech bench-search bench-pages bench-fleet
+bench: bench-queue bench-sse bench-api bench-upload bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
@@ -117,6 +117,9 @@ bench-transcode: $(READY)
 # Other speech libraries are fetched once, each into an environment of its own.
 bench-speech: $(READY)
 	$(BIN)/python benchmarks/bench_speech.py $(if $(LONG),--long)
+
+bench-hearing: $(READY)
+	$(BIN)/python benchmarks/bench_speech.py --only corpus
 
 bench-pages: $(READY) $(PAGES)
 	$(BIN)/python benchmarks/bench_pages.py
