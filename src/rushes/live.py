@@ -278,6 +278,11 @@ class Relay:
         self._bell.set()
         return subscription
 
+    def look(self) -> None:
+        """There may be news of another server. Never blocks."""
+        if self._hubs:
+            self._bell.set()
+
     @property
     def subscribers(self) -> int:
         with self._lock:
@@ -407,18 +412,18 @@ class Relay:
 
     def _ring(self) -> None:
         """After every commit of this process; its own numbering is none to look for."""
-        if self._hubs and threading.current_thread() is not self._thread:
-            self._bell.set()
+        if threading.current_thread() is not self._thread:
+            self.look()
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def message_of(row: dict[str, Any]) -> Message:
-    type: str = row["type"]
+def payload_of(row: dict[str, Any]) -> dict[str, Any]:
+    """What is told of an event, to whomever."""
     facts = {
         "id": row["job_id"] or row["media_id"] or row["worker_id"],
-        "type": type,
+        "type": row["type"],
         "status": row["state"],
         "progress": row["progress"],
         "stage": row["stage"],
@@ -430,14 +435,19 @@ def message_of(row: dict[str, Any]) -> Message:
     }
     facts = {name: value for name, value in facts.items() if value is not None}
     more = without_old_pace(_more(row["data"]), row["stage"])
+    # The facts come first, and nobody's data replaces them.
+    return {**facts, **more, **facts}
+
+
+def message_of(row: dict[str, Any]) -> Message:
+    type: str = row["type"]
     return Message(
         position=row["pos"],
         type=type,
         media_id=row["media_id"],
         job_id=row["job_id"],
         user_id=None if type.startswith("worker.") else row["user_id"],
-        # The facts come first, and nobody's data replaces them.
-        frame=_frame(row["pos"], type, {**facts, **more, **facts}),
+        frame=_frame(row["pos"], type, payload_of(row)),
     )
 
 
