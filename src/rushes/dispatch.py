@@ -458,6 +458,7 @@ class Local(WorkerCalls):
             assignments = []
             if not self._stands_aside():
                 assignments = self._dispatch.claim(self._me, limit, request_id)
+            self._bell.looked(mark, len(assignments))
             left = until - time.monotonic()
             if assignments or left <= 0 or self._interrupted:
                 return assignments

@@ -1,6 +1,6 @@
 """`rushes serve`: the whole system in one process, started and stopped in order.
 
-Start: log, settings, data directory, database, storage, recovery, workers, HTTP. Stop: claim
+Start: log, settings, data directory, database, storage, Redis, recovery, workers, HTTP. Stop: claim
 nothing more, give back what is held, end streams and connections, close.
 """
 
@@ -93,6 +93,7 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
         try:
             storage = server.rushes.storage
             _once_up(storage.check, settings, announce, waits=storage.on_network)
+            _once_up(server.rushes.check_redis, settings, announce, waits=True)
             log.info("%s", server.services.engines.described())
             server.start()
             lines = list(server.greeting())
@@ -458,6 +459,7 @@ def services(rushes: Rushes) -> Services:
         db=rushes.db,
         queue=rushes.queue,
         bell=rushes.bell,
+        redis=rushes.redis,
         storage=rushes.storage,
         dispatch=rushes.dispatch,
         chores=rushes.chores,
@@ -478,7 +480,7 @@ def _once_up(
     while True:
         try:
             return call()
-        except (errors.DatabaseDown, errors.StorageDown) as error:
+        except (errors.DatabaseDown, errors.StorageDown, errors.RedisDown) as error:
             if time.monotonic() >= give_up_at:
                 raise
             if not said:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from rushes import errors, ids, kinds
@@ -16,7 +17,7 @@ from rushes.jobs import lifecycle, passage_store, policy, read_store, relation_s
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.jobs.relation_store import Relations
 from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
-from rushes.wakeup import InProcessWakeup, Wakeup
+from rushes.wakeup import Hint, InProcessWakeup, Wakeup
 
 ERROR_LIMIT = 2_000
 WORD_LIMIT = 100
@@ -95,7 +96,7 @@ class Queue:
             for row in rows
         ]
         if created:
-            tx.wake_after_commit(self._bell.ring_here if notify else self._bell.ring)
+            self._wake(tx, [row for row in rows if row["id"] in created], told=notify)
         return answers
 
     def retry(
@@ -239,7 +240,7 @@ class Queue:
         state = self._settle_held(tx, whole, lifecycle.after_division(_facts(whole)), "", kept)
         if state is State.BLOCKED:
             store.insert(tx, rows)
-            tx.wake_after_commit(self._bell.ring)
+            self._wake(tx, rows)
         return state
 
     # By people, and by itself
@@ -287,8 +288,8 @@ class Queue:
         silent = {row["claimed_by"] for row in rows if row["silent"] and row["id"] in changed}
         if silent:
             store.note_lost(tx, sorted(filter(None, silent)))
-        tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
+        self._wake(tx, [row for row in rows if went.get(row["id"]) is State.QUEUED])
         ended = {id for id, state in went.items() if state in jobs.TERMINAL}
         self._relations.unblock(tx, list(ended))
         self._relations.join_parts(tx, _wholes([row for row in rows if row["id"] in ended]))
@@ -370,6 +371,13 @@ class Queue:
                 case _:
                     row["state"] = State.BLOCKED
 
+    def _wake(self, tx: Tx, rows: Sequence[dict[str, Any]], *, told: bool = False) -> None:
+        """Those who wait, when these jobs are committed; `told`: others hear it with the commit."""
+        if told:
+            tx.wake_after_commit(self._bell.ring_here)
+        elif hints := _hints(rows):
+            tx.wake_after_commit(partial(self._bell.ring, hints))
+
     def _twin(self, tx: Tx, row: dict[str, Any]) -> Enqueued:
         """The live job that kept this one out; if it has just ended, there is room again."""
         for _ in range(10):
@@ -377,7 +385,7 @@ class Queue:
             if twin is not None:
                 return Enqueued(twin, False)
             if store.insert(tx, [row]):
-                tx.wake_after_commit(self._bell.ring)
+                self._wake(tx, [row])
                 return Enqueued(row["id"], True)
         raise errors.DatabaseBusy("the same job was started and ended again and again")
 
@@ -517,7 +525,7 @@ class Queue:
         if not store.settle(tx, [settlement]):
             raise errors.ClaimLost("the claim is not held any more")
         if next.state is State.QUEUED:
-            tx.wake_after_commit(self._bell.ring)
+            self._wake(tx, [row])
         elif next.state in jobs.TERMINAL:
             self._relations.unblock(tx, [row["id"]])
             self._relations.join_parts(tx, _wholes([row]))
@@ -541,6 +549,20 @@ class Queue:
         if job is None:
             raise errors.NotFound(f"no job {job_id}")
         return job
+
+
+def _hints(rows: Iterable[dict[str, Any]]) -> list[Hint]:
+    """One for all jobs of a kind and a priority; none for those that wait for another."""
+    found: dict[tuple[int, str], Hint] = {}
+    for row in rows:
+        if row.get("state") == State.BLOCKED:
+            continue
+        key = row["priority"], row["kind"]
+        first = found.get(key)
+        word = Priority(row["priority"]).word
+        count = first.jobs + 1 if first else 1
+        found[key] = Hint(word, row["kind"], first.job_id if first else row["id"], count)
+    return list(found.values())
 
 
 def _facts(row: dict[str, Any]) -> lifecycle.Facts:

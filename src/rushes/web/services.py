@@ -18,6 +18,7 @@ from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
+from rushes.redis_link import RedisLink
 from rushes.settings import Settings
 from rushes.storage.storage import Storage
 from rushes.threads import Supervised
@@ -35,6 +36,8 @@ class Services:
     db: Database
     queue: Queue
     bell: Wakeup
+    # None where it is not used.
+    redis: RedisLink | None
     storage: Storage
     dispatch: Dispatch
     chores: Chores

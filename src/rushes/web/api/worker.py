@@ -182,6 +182,7 @@ async def claim(
         jobs: list[Assignment] = []
         if not services.stopping.is_set():
             jobs = await asyncio.to_thread(services.dispatch.claim, me, body.limit, body.request_id)
+            services.bell.looked(mark, len(jobs))
         left = until - time.monotonic()
         if await request.is_disconnected():
             # Nobody is there to take them; otherwise they would wait for their lease to run out.

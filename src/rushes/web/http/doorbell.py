@@ -18,6 +18,7 @@ class Doorbell:
         self._bell = bell
         self._waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         self._lock = threading.Lock()
+        self._somebody_waits = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -28,16 +29,20 @@ class Doorbell:
         with self._lock:
             self._start()
             self._waiting[rung] = loop
+            self._somebody_waits.set()
         try:
             if self._bell.mark() == mark and not self._closing.is_set():
                 await asyncio.wait([rung], timeout=seconds)
         finally:
             with self._lock:
                 self._waiting.pop(rung, None)
+                if not self._waiting:
+                    self._somebody_waits.clear()
 
     def close(self) -> None:
         """Ends every wait."""
         self._closing.set()
+        self._somebody_waits.set()
         self._wake()
 
     def _start(self) -> None:
@@ -46,8 +51,11 @@ class Doorbell:
             self._thread.start()
 
     def _listen(self) -> None:
+        """Waits for the bell only while somebody waits here: one that tells of jobs must know."""
         mark = self._bell.mark()
         while not self._closing.is_set():
+            self._somebody_waits.wait()
+            # By the mark of the last time: what was rung since is for those who came meanwhile.
             if self._bell.wait(mark, LISTEN_SECONDS):
                 mark = self._bell.mark()
                 self._wake()
