@@ -41,10 +41,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[services.Redis]:
-    started = services.Redis.start(tmp_path)
-    yield started
-    started.stop()
+def server(redis_server: services.Redis) -> services.Redis:
+    return redis_server
 
 
 @pytest.fixture

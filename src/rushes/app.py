@@ -103,6 +103,7 @@ class Rushes:
             return
         try:
             self.redis.check()
+            self.redis.breaker.close()
         except errors.RedisDown as error:
             self.redis.breaker.open(error.message)
             if self.settings.queue_mode == "redis":

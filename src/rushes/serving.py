@@ -125,6 +125,7 @@ class Server:
 
     def start(self) -> None:
         self.rushes.storage.check()
+        self.rushes.check_redis()
         self._folder = folder.watcher(self.settings, self.services.receiver)
         self._recover()
         self._write_address()

@@ -294,13 +294,6 @@ def play_once(stack: ExitStack, settings: config.Settings) -> Played:
     return Played([Outcome.of(sender.job(id)) for id in made], links)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[services.Redis]:
-    started = services.Redis.start(tmp_path)
-    yield started
-    started.stop()
-
-
 @pytest.mark.parametrize(
     ("name", "mode", "database"),
     [
@@ -311,18 +304,18 @@ def server(tmp_path: Path) -> Iterator[services.Redis]:
     ],
 )
 def test_whatever_redis_does_the_same_becomes_of_the_jobs(
-    server: services.Redis, play: Play, name: str, mode: str, database: str
+    redis_server: services.Redis, play: Play, name: str, mode: str, database: str
 ) -> None:
     if database not in _expected:
         _expected[database] = play("database", database=database)
     expected = _expected[database]
     assert {each.state for each in expected.outcomes} == TERMINAL
-    with Proxy(server.port) as proxy:
+    with Proxy(redis_server.port) as proxy:
         proxy.open()
-        trouble = Trouble(server, proxy, TROUBLES[name])
+        trouble = Trouble(redis_server, proxy, TROUBLES[name])
         making_trouble = threading.Thread(target=trouble.run)
         making_trouble.start()
-        url = f"redis://127.0.0.1:{proxy.port}/0" if name == "silent" else server.url
+        url = f"redis://127.0.0.1:{proxy.port}/0" if name == "silent" else redis_server.url
         try:
             played = play(mode, url, database)
         finally:
