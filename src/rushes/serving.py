@@ -32,6 +32,7 @@ from rushes.app import STOP_SECONDS, Rushes
 from rushes.db.database import Tx
 from rushes.dispatch import Local
 from rushes.engines.registry import Registry, options
+from rushes.event_channels import EventPublisher
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
 from rushes.folders import FolderWatcher
@@ -145,6 +146,9 @@ class Server:
             self._thread(self._folder.run, "watch-folder")
         self.rushes.db.on_commit.append(self._changed.set)
         self._thread(self._tell_soon, "fan-out")
+        if (link := self.rushes.redis) is not None:
+            channels = EventPublisher(self.rushes.db, self.rushes.chores, self.services.relay, link)
+            self._thread(lambda: channels.run(self.services.stopping), "event-channels")
 
     def greeting(self) -> Iterator[str]:
         yield from addresses.greeting(self.settings)

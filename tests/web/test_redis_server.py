@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis as client_library
 
 import services
 import world as worlds
 from proxy import Proxy
 from resilience.breakpoints import until
-from running import Process, Running, settings_for
-from rushes import breaker, errors, redis_link, redis_wakeup
+from running import Process, Running, events_of, settings_for
+from rushes import breaker, errors, events, live, redis_link, redis_wakeup
 from rushes.serving import Server
+from rushes.worker.context import JobContext
+from rushes.worker.loop import Handler
+from scanner import scanner
 
 FOREVER = 3_600.0
 
@@ -137,5 +142,76 @@ def test_a_remote_worker_hears_of_a_job_of_another_server(
         job = there.rushes.enqueue("demo")
         thread.join(40)
     assert [each["job_id"] for each in claimed[0]["jobs"]] == [job.id]
+    here.stop()
+    there.stop()
+
+
+def transcode(job: JobContext) -> None:
+    job.progress(0.5, "transcode", speed=2.0, eta_seconds=3.0)
+
+
+def test_other_programs_hear_what_the_stream_of_events_says(
+    serve: Callable[..., Running], redis: services.Redis, database_url: str
+) -> None:
+    with client_library.Redis.from_url(redis.url) as client:
+        program: Any = client.pubsub(ignore_subscribe_messages=True)
+        program.psubscribe("ours:*")
+        program.get_message(timeout=5)
+        given = {"queue_mode": "redis", "redis_url": redis.url, "database_url": database_url}
+        server = serve(
+            handlers_table={"transcode": Handler(transcode)}, redis_prefix="ours", **given
+        )
+        heard: dict[str, list[Any]] = {}
+        with server.client() as admin, admin.stream("GET", "/events") as stream:
+            frames = events_of(stream)
+            media_id = server.rushes.db.run(_add_media)
+            server.rushes.enqueue("transcode", media_id=media_id)
+            told: list[Any] = []
+            while not told or told[-1]["type"] != "transcode.completed":
+                told.append(next(frames)[2])
+        complete = f"ours:transcode_complete:{media_id}"
+        until(lambda: _hear(program, heard) and complete in heard)
+        program.close()
+    assert heard[complete] == [each for each in told if each["type"] == "transcode.completed"]
+    [progress] = heard[f"ours:transcode_progress:{media_id}"]
+    assert progress in told
+    assert (progress["progress"], progress["stage"], progress["speed"]) == (0.5, "transcode", 2.0)
+    assert {each["type"] for each in heard["ours:worker_status"]} >= {"worker.online"}
+    assert "ours:events" in heard
+    scanner.check("Redis", json.dumps(heard))
+    server.stop()
+
+
+def _hear(program: Any, heard: dict[str, list[Any]]) -> bool:
+    while (message := program.get_message(timeout=0.05)) is not None:
+        channel = message["channel"].decode()
+        said = message["data"]
+        is_ours = channel.rpartition(":")[2] in ("events", "look")
+        heard.setdefault(channel, []).append(said.decode() if is_ours else json.loads(said))
+    return True
+
+
+def _add_media(tx: Any) -> str:
+    tx.all("INSERT INTO media (id, title, user_id, slug, created_at) VALUES ('med_1','x','','x',0)")
+    return "med_1"
+
+
+def test_the_streams_of_another_server_hear_at_once(
+    serve: Callable[..., Running],
+    redis: services.Redis,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not by looking now and then, nor when something else is committed there."""
+    monkeypatch.setattr(live, "POLL_SECONDS", FOREVER)
+    rarely = dict.fromkeys(("poll_interval", "sweep_interval", "heartbeat_interval"), FOREVER)
+    given = {"queue_mode": "redis", "redis_url": redis.url, "database_url": database_url}
+    here, there = (serve(**given, **rarely) for _ in range(2))
+    with here.client() as admin, admin.stream("GET", "/events?types=media.*") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("retry:"), "from here on everything is heard"
+        there.rushes.db.run(lambda tx: events.append(tx, "media.updated", media_id="med_1"))
+        told = next(line for line in lines if line.startswith("data: "))
+        assert json.loads(told.removeprefix("data: "))["media_id"] == "med_1"
     here.stop()
     there.stop()
