@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -433,3 +434,30 @@ def test_where_redis_is_insisted_on_one_sentence_says_what_is_wrong(
 def test_a_url_that_cannot_be_read_says_so(open_rushes: Open, url: str) -> None:
     with pytest.raises(errors.BadSetting, match="RUSHES_REDIS_URL"):
         open_rushes("redis", url).check_redis()
+
+
+def test_the_permissions_that_the_documentation_gives_are_enough(
+    server: services.Redis, redis: Any
+) -> None:
+    guide = (Path(__file__).parents[1] / "docs" / "operating.md").read_text()
+    [rules] = re.findall(r"`(ACL SETUSER rushes .*?)`", guide)
+    redis.execute_command(*rules.replace("PASSWORD", PASSWORD).split())
+    scanner.know([PASSWORD])
+    link = RedisLink(server.url.replace("redis://", f"redis://rushes:{PASSWORD}@"))
+    link.check()
+    link.tell([Hint("low", "noop", "job_1")], redis_link.Entries(), look=True)
+    link.tell([], link.read(0.1), look=False)
+    link.reclaim()
+    link.backlog()
+    with link.listening() as subscription:
+        link.publish([("worker_status", b"{}")])
+        subscription.heard(0.01)
+    link.leave()
+    link.close()
+    assert link.breaker.failures == 0
+    with pytest.raises(client_library.exceptions.NoPermissionError):
+        stranger = client_library.Redis.from_url(
+            server.url.replace("redis://", f"redis://rushes:{PASSWORD}@")
+        )
+        with stranger:
+            stranger.get("others")
