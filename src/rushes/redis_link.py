@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PRIORITIES = ("high", "normal", "low")
 GROUP = "servers"
+# In the words of whichever command finds out; UNBLOCKED is for who was waiting just then.
+NO_GROUP = ("NOGROUP", "UNBLOCKED", "no such key")
 LOOK, EVENTS = "look", "events"
 # Nothing depends on an entry: what is older than these is of no use to anybody.
 STREAM_LENGTH = 10_000
@@ -315,7 +317,7 @@ class RedisLink:
         try:
             return call()
         except redis.ResponseError as error:
-            if not str(error).startswith(("NOGROUP", "no such key")):
+            if not str(error).startswith(NO_GROUP):
                 raise
             self._make_groups()
             return call()
