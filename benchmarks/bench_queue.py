@@ -37,6 +37,8 @@ NAMES = (
     "raw_sqlite",
     "huey_sqlite",
 )
+# How waiting workers hear of jobs; measured apart, by `--modes`.
+MODES = ("rushes_pg", "rushes_pg_redis", "rushes_pg_hybrid", "rushes_pg_away")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +81,19 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     plan = QUICK if options.quick else Plan()
     jobs = options.jobs or plan.jobs
-    contestants = [arena.Contestant(name) for name in NAMES if name in options.only]
+    names = MODES if options.modes else [name for name in NAMES if name in options.only]
+    contestants = [arena.Contestant(name) for name in names]
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="rushes-bench-", ignore_cleanup_errors=True) as folder:
         directory = Path(folder)
         directory.chmod(0o755)
         (directory / "server").mkdir()
         server = services.Postgres.start(directory / "server", durable=True)
+        redis = services.Redis.start(directory) if options.modes else None
         try:
+            if redis is not None:
+                os.environ["RUSHES_REDIS_URL"] = redis.url
+                print(redis.source)
             print(f"{server.source}; {os.cpu_count()} cores; {jobs:,} jobs, {plan.rounds} rounds")
             ground = arena.Arena(directory, server)
             for number in range(plan.rounds):
@@ -101,6 +108,8 @@ def main() -> None:
                 if not options.no_million:
                     measure_claims(ground, contestant, plan, figures)
         finally:
+            if redis is not None:
+                redis.stop()
             server.stop()
     print_table(contestants, figures)
     print_goals(figures)
@@ -112,8 +121,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(NAMES))
     parser.add_argument("--quick", action="store_true", help="little of everything, as a check")
     parser.add_argument("--pickup", action="store_true", help="pickup and idle CPU, nothing else")
+    parser.add_argument("--modes", action="store_true", help="pickup by RUSHES_QUEUE_MODE")
     parser.add_argument("--no-million", action="store_true", help="leave out the claims at 1 M")
     options = parser.parse_args()
+    options.pickup = options.pickup or options.modes
     if unknown := set(options.only) - set(NAMES):
         parser.error(f"--only knows {', '.join(NAMES)}, not {', '.join(sorted(unknown))}")
     return options
@@ -231,6 +242,9 @@ def print_goals(figures: Figures) -> None:
         ("pickup_p50_pg_vs_pgqueuer", "rushes_pg pickup", "pgqueuer_pg pickup", "<=1.0"),
         ("pickup_p50_sqlite_vs_huey", "rushes_sqlite pickup", "huey_sqlite pickup", "<=1.0"),
         ("idle_cpu_sqlite_vs_huey", "rushes_sqlite idle", "huey_sqlite idle", "<=1.0"),
+        ("pickup_p50_redis_vs_database", "rushes_pg_redis pickup", "rushes_pg pickup", "<=1.5"),
+        ("pickup_p50_hybrid_vs_database", "rushes_pg_hybrid pickup", "rushes_pg pickup", "<=1.5"),
+        ("pickup_p50_away_vs_database", "rushes_pg_away pickup", "rushes_pg pickup", "<=1.5"),
         ("drain_pg_vs_raw", "rushes_pg drain1", "raw_psycopg drain1", ">=0.5"),
         ("drain_sqlite_vs_raw", "rushes_sqlite drain1", "raw_sqlite drain1", ">=0.5"),
         ("claim_1m_vs_1k_pg", "rushes_pg claim_many", "rushes_pg claim_few", "<=2.0"),

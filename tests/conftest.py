@@ -107,6 +107,14 @@ def seaweed() -> Iterator[services.Seaweed]:
         server.stop()
 
 
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[services.Redis]:
+    """Of the test's own, to be killed and lied to."""
+    server = services.Redis.start(tmp_path)
+    yield server
+    server.stop()
+
+
 @pytest.fixture(params=["file", "s3"])
 def storage_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty storage of each kind."""

@@ -18,6 +18,7 @@ class Proxy:
         self._loud = threading.Event()
         self._loud.set()
         self._open: list[socket.socket] = []
+        self._silenced: list[socket.socket] = []
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
@@ -33,10 +34,10 @@ class Proxy:
 
     def speak(self) -> None:
         """To connections that are made from now on; what was swallowed stays so."""
-        silenced, self._open = self._open, []
+        self._silenced += self._open
+        self._open = []
         self._loud = threading.Event()
         self._loud.set()
-        self._silenced = silenced
 
     def __enter__(self) -> Proxy:
         return self
@@ -47,7 +48,7 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for each in [self._listener, *self._open, *getattr(self, "_silenced", ())]:
+        for each in [self._listener, *self._open, *self._silenced]:
             if each is not None:
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)

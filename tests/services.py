@@ -163,6 +163,13 @@ class Redis(Server):
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
+    def crash(self) -> None:
+        self._end()
+
+    def recover(self) -> None:
+        """After a crash: the same port, and nothing in it."""
+        self._launch()
+
 
 class Seaweed(Server):
     """An S3 server with one bucket. It checks signatures, as the real ones do."""

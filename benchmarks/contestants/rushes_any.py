@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -23,6 +24,20 @@ LEFT = "SELECT count(*) FROM jobs WHERE state <> 'completed'"
 def open_app(url: str) -> Rushes:
     # Events get their positions by the chores: often, so that they are paid for while measuring.
     return Rushes(address(url), settings=msgspec.structs.replace(config.load(), sweep_interval=0.5))
+
+
+def in_mode(
+    mode: str, call: Callable[..., None], redis_url: str | None = None
+) -> Callable[..., None]:
+    """The same in a process with RUSHES_QUEUE_MODE; without a URL, on the benchmark's Redis."""
+
+    def run(*arguments: Any) -> None:
+        os.environ["RUSHES_QUEUE_MODE"] = mode
+        if redis_url is not None:
+            os.environ["RUSHES_REDIS_URL"] = redis_url
+        call(*arguments)
+
+    return run
 
 
 def address(url: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rushes import chores, config, errors, ids, protocol, queue_report, wakeup
+from rushes import chores, config, errors, ids, protocol, queue_report, redis_link, wakeup
 from rushes import clock as clocks
 from rushes.db import dialects, schema
 from rushes.db.database import Database, Tx
@@ -27,6 +27,8 @@ from rushes.jobs.queue import Enqueued, Queue, QueueTerms
 from rushes.jobs.read_store import Attempt, JobCount, JobFilter
 from rushes.jobs.why import Explanation
 from rushes.records import JsonObject
+from rushes.redis_link import RedisLink
+from rushes.redis_wakeup import RedisWakeup
 from rushes.storage import storage
 from rushes.storage.storage import Storage
 from rushes.threads import Supervised
@@ -59,8 +61,8 @@ class Rushes:
         migrate: bool = True,
     ) -> None:
         self.settings = settings or config.load()
-        if self.settings.queue_mode != "database":
-            raise errors.BadSetting("RUSHES_QUEUE_MODE: only database works in this version")
+        # None where Redis is not used.
+        self.redis = redis_link.open_link(self.settings)
         self.db = Database(database_url or self.settings.database_url, clock)
         self._handlers: dict[str, Handler] = {}
         self._one_shots: dict[tuple[str, ...], Worker] = {}
@@ -71,7 +73,7 @@ class Rushes:
         except BaseException:
             self.db.close()
             raise
-        self.bell = _bell(self.db)
+        self.bell = _bell(self.db, self.redis, falls_back=self.settings.queue_mode == "hybrid")
         self.queue = Queue(terms(self.settings), bell=self.bell, kinds=self._known_kinds)
         self.dispatch = Dispatch(
             self.db,
@@ -96,6 +98,21 @@ class Rushes:
     def engine(self) -> sa.Engine:
         """For your own transactions on the same database; pass the connection to `enqueue`."""
         return self.db.engine
+
+    def check_redis(self) -> None:
+        """Raises RedisDown where the settings insist on it, and it does not work."""
+        if self.redis is None:
+            return
+        try:
+            self.redis.check()
+            self.redis.breaker.close()
+        except errors.RedisDown as error:
+            self.redis.breaker.open(error.message)
+            if self.settings.queue_mode == "redis":
+                raise errors.RedisDown(
+                    f"{error.message}: see to RUSHES_REDIS_URL, or start with"
+                    " RUSHES_QUEUE_MODE=hybrid"
+                ) from None
 
     # Handlers and work
 
@@ -157,6 +174,7 @@ class Rushes:
 
     def work(self, *, workers: int = 1, batch: int = 1, capabilities: Sequence[str] = ()) -> None:
         """Work until SIGTERM or Ctrl-C; jobs in hand are then given back within a second."""
+        self.check_redis()
         crew = [self.worker(batch=batch, capabilities=capabilities) for _ in range(workers)]
         # First of all: a signal that comes while they start must not end the process.
         asked = _asked_to_leave()
@@ -278,10 +296,13 @@ def terms(settings: config.Settings) -> QueueTerms:
     )
 
 
-def _bell(db: Database) -> wakeup.Wakeup:
+def _bell(db: Database, redis: RedisLink | None, *, falls_back: bool) -> wakeup.Wakeup:
+    below: wakeup.Wakeup
     if db.dialect.name == "sqlite":
-        return wakeup.FileWakeup(Path(f"{db.url.database}-bell"))
-    return wakeup.PostgresWakeup(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
+        below = wakeup.FileWakeup(Path(f"{db.url.database}-bell"))
+    else:
+        below = wakeup.PostgresWakeup(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
+    return below if redis is None else RedisWakeup(below, redis, falls_back=falls_back)
 
 
 def _new(kind: str, args: JsonObject | None, options: JsonObject) -> NewJob:

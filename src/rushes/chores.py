@@ -40,6 +40,8 @@ class Chores:
         self._stopping = threading.Event()
         # What a server adds; each gets the number of the tick and may fail by itself.
         self.also: list[Callable[[int], None]] = []
+        # Called with the positions that were given here; they must not block.
+        self.on_numbered: list[Callable[[range], None]] = []
         self._ticks = 0
         # When all of them were last done, by the monotonic clock.
         self.done_at = time.monotonic()
@@ -61,8 +63,10 @@ class Chores:
         numbered = 0
         while True:
             batch = self._db.run(events.assign_positions)
-            numbered += batch
-            if batch < events.BATCH:
+            numbered += len(batch)
+            for call in self.on_numbered if batch else ():
+                call(batch)
+            if len(batch) < events.BATCH:
                 return numbered
 
     def run(self) -> None:

@@ -199,6 +199,11 @@ def _check_together(given: _PartialSettings) -> None:
                 f"{variable(name)}: must be {words} {variable('claim_duration')}"
                 f" ({format_seconds(claim)}), not {format_seconds(value)}"
             )
+    mode = given.values.get("queue_mode", "database")
+    if mode != "database" and not given.values.get("redis_url") and "redis_url" not in given.wrong:
+        given.problems.append(
+            f"{variable('queue_mode')}: {mode} needs {variable('redis_url')}, which is not set"
+        )
 
 
 def _short(value: Any) -> str:

@@ -496,6 +496,8 @@ class Local(WorkerCalls):
             # Jittered, so that workers that started together do not poll together.
             pause = min(left, self._poll_seconds * random.uniform(0.75, 1.25))
             found, has_waited = self._found(limit, request_id, pause)
+            if not has_waited:
+                self._bell.looked(mark, len(found))
             left = until - time.monotonic()
             if found or left <= 0 or self._interrupted:
                 return found

@@ -83,6 +83,8 @@ class Dispatcher:
         # Those alike for whom nothing was there, and which ring of the bell was the last by then.
         self._in_vain: set[Claimant] = set()
         self._mark = -1
+        # How many jobs were given in all.
+        self._given = 0
 
     def ask(
         self, claimant: Claimant, limit: int, request_id: str | None, *, now: bool = False
@@ -95,8 +97,8 @@ class Dispatcher:
                 return None
             self._start()
             self._waiting.append(waiting)
-            if now or not self._is_in_vain(claimant):
-                self._has_news = True
+            self._has_news = self._has_news or now or not self._is_in_vain(claimant)
+            if self._has_news or len(self._waiting) == 1:
                 self._changed.notify_all()
         return waiting.answer
 
@@ -135,8 +137,12 @@ class Dispatcher:
                 thread.start()
 
     def _listen(self) -> None:
+        """Waits for the bell only while somebody waits here: one that tells of jobs must know."""
         mark = self._bell.mark()
         while not self._closing.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing.is_set())
+            # By the mark of the last time: what was rung since is for those who came meanwhile.
             if self._bell.wait(mark, LISTEN_SECONDS):
                 mark = self._bell.mark()
                 with self._changed:
@@ -174,7 +180,7 @@ class Dispatcher:
 
     def _look(self) -> None:
         """One round for all who wait."""
-        mark = self._bell.mark()
+        mark, given = self._bell.mark(), self._given
         with self._changed:
             self._waiting = [each for each in self._waiting if not each.answer.done()]
             waiting = list(self._waiting)
@@ -190,6 +196,7 @@ class Dispatcher:
             for each in waiting:
                 each.refuse(errors.Unavailable("the queue could not be asked: try again"))
             raise
+        self._bell.looked(mark, self._given - given)
         self._in_vain, self._mark, self._looked_at = in_vain, mark, time.monotonic()
         for each in waiting:
             if each.now and not each.answer.done():
@@ -227,6 +234,7 @@ class Dispatcher:
             if each.answer.done():
                 continue
             jobs = self._dispatch.claim(each.claimant, each.limit, each.request_id)
+            self._given += len(jobs)
             if not jobs:
                 self._put_last(each)
                 tries += 1

@@ -13,7 +13,7 @@ RushesError
 │                                                    UploadBusy · WrongOffset · EditedMeanwhile
 └── Unavailable      try later                       DatabaseBusy · DatabaseDown · DiskFull
                                                      ReadOnly · SchemaTooNew · SchemaTooOld
-                                                     StorageDown
+                                                     StorageDown · RedisDown
 JobOutcome           raised by handlers: PermanentFailure · TransientFailure · RetryLater
                      Canceled · Stopped · Divided
 """
@@ -190,6 +190,12 @@ class StorageDown(Unavailable):
     """Files cannot be read or written: out of reach, not permitted, or broken."""
 
     code = "storage_down"
+
+
+class RedisDown(Unavailable):
+    """Hints do not come by Redis; nothing else is wrong."""
+
+    code = "redis_down"
 
 
 class ReadOnly(Unavailable):

@@ -51,8 +51,9 @@ def append(tx: Tx, type: str, **facts: Any) -> None:
     )
 
 
-def assign_positions(tx: Tx) -> int:
-    """Number what has committed since; returns how many. Any replica may run it at any time."""
+def assign_positions(tx: Tx) -> range:
+    """Number what has committed since; returns the new positions. Any replica may run it at any
+    time."""
     # The lock comes first, in a statement of its own: on PostgreSQL a statement that waited for
     # it would still see the table as it was before the wait, and number rows twice.
     before = tx.one("UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos, counted_pos")
@@ -71,11 +72,11 @@ def assign_positions(tx: Tx) -> int:
         " WHERE id = 1 RETURNING pos"
     )
     if before is None or after is None:
-        return 0
+        return range(0)
     if after["pos"] > before["counted_pos"]:
         _count_incidents(tx, before["counted_pos"], after["pos"])
         _count_ended(tx, before["counted_pos"], after["pos"])
-    return int(after["pos"] - before["pos"])
+    return range(before["pos"] + 1, after["pos"] + 1)
 
 
 def _count_ended(tx: Tx, after: int, until: int) -> None:

@@ -280,6 +280,11 @@ class Relay:
         self._bell.set()
         return subscription
 
+    def look(self) -> None:
+        """There may be news of another server. Never blocks."""
+        if self._hubs:
+            self._bell.set()
+
     @property
     def subscribers(self) -> int:
         with self._lock:
@@ -409,18 +414,18 @@ class Relay:
 
     def _ring(self) -> None:
         """After every commit of this process; its own numbering is none to look for."""
-        if self._hubs and threading.current_thread() is not self._thread:
-            self._bell.set()
+        if threading.current_thread() is not self._thread:
+            self.look()
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def message_of(event: Event) -> Message:
-    type = event.type
+def payload_of(event: Event) -> JsonObject:
+    """What is told of an event, to whomever."""
     facts = {
         "id": event.job_id or event.media_id or event.worker_id,
-        "type": type,
+        "type": event.type,
         "status": event.state,
         "progress": event.progress,
         "stage": event.stage,
@@ -432,14 +437,19 @@ def message_of(event: Event) -> Message:
     }
     facts = {name: value for name, value in facts.items() if value is not None}
     more = without_old_pace(_more(event.data), event.stage)
+    # The facts come first, and nobody's data replaces them.
+    return {**facts, **more, **facts}
+
+
+def message_of(event: Event) -> Message:
+    type = event.type
     return Message(
         position=event.pos,
         type=type,
         media_id=event.media_id,
         job_id=event.job_id,
         user_id=None if type.startswith("worker.") else event.user_id,
-        # The facts come first, and nobody's data replaces them.
-        frame=_frame(event.pos, type, {**facts, **more, **facts}),
+        frame=_frame(event.pos, type, payload_of(event)),
     )
 
 

@@ -1,6 +1,6 @@
 """`rushes serve`: the whole system in one process, started and stopped in order.
 
-Start: log, settings, data directory, database, storage, recovery, workers, HTTP. Stop: claim
+Start: log, settings, data directory, database, storage, Redis, recovery, workers, HTTP. Stop: claim
 nothing more, give back what is held, end streams and connections, close.
 """
 
@@ -32,6 +32,7 @@ from rushes.app import STOP_SECONDS, Rushes
 from rushes.db.database import Tx
 from rushes.dispatch import Local
 from rushes.engines.registry import Registry, options
+from rushes.event_channels import EventPublisher
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
 from rushes.folders import FolderWatcher
@@ -47,7 +48,7 @@ from rushes.transcripts import store as transcripts
 from rushes.transcripts.on_disk import TranscriptFolder
 from rushes.uploads import folder, uploads
 from rushes.web.http import addresses, open_streams
-from rushes.web.http.connection import Connection
+from rushes.web.http.connection import Connection, HttpServer
 from rushes.web.server import create_app
 from rushes.web.services import Services
 from rushes.webhooks import fanout
@@ -93,6 +94,7 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
         try:
             storage = server.rushes.storage
             _once_up(storage.check, settings, announce, waits=storage.on_network)
+            _once_up(server.rushes.check_redis, settings, announce, waits=True)
             log.info("%s", server.services.engines.described())
             server.start()
             lines = list(server.greeting())
@@ -124,6 +126,7 @@ class Server:
 
     def start(self) -> None:
         self.rushes.storage.check()
+        self.rushes.check_redis()
         self._folder = folder.watcher(self.settings, self.services.receiver)
         self._recover()
         self._write_address()
@@ -145,6 +148,9 @@ class Server:
             self._thread(self._folder.run, "watch-folder")
         self.rushes.db.on_commit.append(self._changed.set)
         self._thread(self._tell_soon, "fan-out")
+        if (link := self.rushes.redis) is not None:
+            channels = EventPublisher(self.rushes.db, self.rushes.chores, self.services.relay, link)
+            self._thread(lambda: channels.run(self.services.stopping), "event-channels")
 
     def greeting(self) -> Iterator[str]:
         yield from addresses.greeting(self.settings)
@@ -175,7 +181,7 @@ class Server:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        self.http = _Http(options, self.leave)
+        self.http = HttpServer(options, self.leave)
         self.http.run(sockets=sockets)
 
     def leave(self) -> None:
@@ -461,6 +467,7 @@ def services(rushes: Rushes) -> Services:
         db=rushes.db,
         queue=rushes.queue,
         bell=rushes.bell,
+        redis=rushes.redis,
         storage=rushes.storage,
         dispatch=rushes.dispatch,
         chores=rushes.chores,
@@ -480,39 +487,13 @@ def _once_up(
     while True:
         try:
             return call()
-        except (errors.DatabaseDown, errors.StorageDown) as error:
+        except (errors.DatabaseDown, errors.StorageDown, errors.RedisDown) as error:
             if time.monotonic() >= give_up_at:
                 raise
             if not said:
                 announce(f"Waiting up to {settings.startup_wait:g} s: {error.message}")
             said = True
             time.sleep(WAIT_SECONDS)
-
-
-class _Http(uvicorn.Server):
-    """uvicorn, but signals first give the jobs back, and do not end the process by themselves."""
-
-    def __init__(self, options: uvicorn.Config, leave: Callable[[], None]) -> None:
-        super().__init__(options)
-        self._leave = leave
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {
-            each: signal.signal(each, self._asked) for each in (signal.SIGTERM, signal.SIGINT)
-        }
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-    def _asked(self, number: int, frame: Any) -> None:
-        threading.Thread(target=self._leave, name="leave", daemon=True).start()
-        self.handle_exit(number, frame)
 
 
 @contextmanager

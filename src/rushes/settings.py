@@ -45,21 +45,6 @@ def _text(description: str, pattern: str | None = None, **extra: Any) -> msgspec
     return msgspec.Meta(pattern=pattern, description=description, extra=extra)
 
 
-def _later(
-    description: str,
-    *,
-    ge: float | None = None,
-    le: float | None = None,
-    pattern: str | None = None,
-    **extra: Any,
-) -> msgspec.Meta:
-    """A setting of a part that is still to be built: its name and bounds are fixed already."""
-    extra["later"] = True
-    if pattern is not None:
-        return msgspec.Meta(pattern=pattern, description=description, extra=extra)
-    return msgspec.Meta(ge=ge, le=le, description=description, extra=extra)
-
-
 def web_address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -105,7 +90,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 10.0
     startup_wait: Annotated[
         float,
-        _seconds("How long `serve` waits for PostgreSQL or a bucket that is not up yet.", 0, HOUR),
+        _seconds(
+            "How long `serve` waits for PostgreSQL, a bucket, or Redis that is not up yet.", 0, HOUR
+        ),
     ] = 60.0
     poll_interval: Annotated[
         float,
@@ -171,15 +158,38 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bool, msgspec.Meta(description="Whether what a failed job left behind is removed.")
     ] = True
     redis_url: Annotated[
-        str, _later("The Redis for faster hints.", pattern=r"^(|rediss?://.+)$", secret="url")
+        str,
+        _text(
+            "The Redis for faster hints.",
+            pattern=r"^(|rediss?://.+)$",
+            secret="url",
+            expected="a URL such as redis://user:password@host:6379/0, or rediss://… for TLS",
+        ),
     ] = ""
     queue_mode: Annotated[
         Literal["database", "redis", "hybrid"],
-        _later("How waiting workers hear of work; the claim always goes through the database."),
+        msgspec.Meta(
+            description="How waiting workers hear of work: by the database, by Redis (`serve` does"
+            " not start without it), or by Redis as long as it works. The claim always goes through"
+            " the database."
+        ),
     ] = "database"
     redis_pool_size: Annotated[
-        int, _later("How many connections to Redis are kept.", ge=1, le=1000)
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=1000,
+            description="How many connections to Redis are kept, beside two that listen.",
+        ),
     ] = 10
+    redis_prefix: Annotated[
+        str,
+        _text(
+            "What all keys and channels in Redis begin with; each Rushes needs one of its own.",
+            pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+            expected="up to 64 letters, digits, or _ . -",
+        ),
+    ] = "rushes"
     alert_webhook_url: Annotated[
         str, _text("Where alerts are sent.", pattern=r"^(|https?://.+)$", secret="whole")
     ] = ""
@@ -530,8 +540,7 @@ class SettingField:
 
     @property
     def sentence(self) -> str:
-        later = " Not used yet." if (self.meta.extra or {}).get("later") else ""
-        return f"{self.meta.description} Must be {self.expected}.{later}"
+        return f"{self.meta.description} Must be {self.expected}."
 
     @property
     def expected(self) -> str:

@@ -1,7 +1,7 @@
 """Wake-ups: "look again". A hint, never the truth: who waits also polls.
 
 `InProcessWakeup` wakes threads of this process. Other processes are told, too: by NOTIFY with
-`PostgresWakeup`, by a file beside the database with `FileWakeup`.
+`PostgresWakeup`, by a file beside the database with `FileWakeup`, by Redis with `redis_wakeup`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -40,9 +41,20 @@ LOOK_SECONDS = 0.02
 LINE_BYTES = 48
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Jobs of one kind and priority (`high`, `normal` or `low`) that became ready together: the
+    first of them, and how many there are."""
+
+    priority: str
+    kind: str
+    job_id: str
+    jobs: int = 1
+
+
 class Wakeup(Protocol):
-    def ring(self) -> None:
-        """There may be work. Never blocks, never raises."""
+    def ring(self, hints: Sequence[Hint] = ()) -> None:
+        """There may be work; `hints` tell which, if that is known. Never blocks, never raises."""
         ...
 
     def ring_here(self) -> None:
@@ -61,6 +73,11 @@ class Wakeup(Protocol):
         """Until somebody rang after `mark`, or the time is over. True: somebody rang."""
         ...
 
+    def looked(self, mark: int, found: int) -> None:
+        """Whoever has remembered `mark` has looked for work since, and found so many jobs. Never
+        blocks, never raises."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -69,7 +86,7 @@ class InProcessWakeup:
         self._rings = 0
         self._changed = threading.Condition()
 
-    def ring(self) -> None:
+    def ring(self, hints: Sequence[Hint] = ()) -> None:
         with self._changed:
             self._rings += 1
             self._changed.notify_all()
@@ -86,6 +103,9 @@ class InProcessWakeup:
     def wait(self, mark: int, timeout_seconds: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: self._rings != mark, timeout_seconds)
+
+    def looked(self, mark: int, found: int) -> None:
+        """Nobody here waits for that."""
 
     def close(self) -> None:
         self.ring()
@@ -105,7 +125,7 @@ class FileWakeup:
         self._closing = threading.Event()
         self._watch: inotify.Watch | None = None
 
-    def ring(self) -> None:
+    def ring(self, hints: Sequence[Hint] = ()) -> None:
         """First the others: when our own writing is the last thing in the file, whoever wrote
         before it has been heard with this ring."""
         with suppress(OSError):
@@ -125,6 +145,9 @@ class FileWakeup:
 
     def wait(self, mark: int, timeout_seconds: float) -> bool:
         return self._local.wait(mark, timeout_seconds)
+
+    def looked(self, mark: int, found: int) -> None:
+        """Nobody here waits for that."""
 
     def close(self) -> None:
         self._closing.set()
@@ -227,7 +250,7 @@ class PostgresWakeup:
         self._threads: dict[Callable[[], None], threading.Thread] = {}
         self._starting = threading.Lock()
 
-    def ring(self) -> None:
+    def ring(self, hints: Sequence[Hint] = ()) -> None:
         self._local.ring()
         self._rung.set()
         self._start(self._tell)
@@ -246,6 +269,9 @@ class PostgresWakeup:
 
     def wait(self, mark: int, timeout_seconds: float) -> bool:
         return self._local.wait(mark, timeout_seconds)
+
+    def looked(self, mark: int, found: int) -> None:
+        """Nobody here waits for that."""
 
     def close(self) -> None:
         """What was rung before is still told."""

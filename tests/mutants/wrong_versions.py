@@ -17,6 +17,7 @@ READ = "jobs/read_store.py"
 SCHEMA = "db/migrations/versions/0001_queue.py"
 LOOP = "worker/loop.py"
 EVENTS = "events.py"
+LINK, RINGS = "redis_link.py", "redis_wakeup.py"
 
 Mutant = tuple[str, ...]
 
@@ -698,5 +699,20 @@ MUTANTS: list[Mutant] = [
         LOOP,
         "                    self._missed(error)\n                    outages = self._rest(outages)\n",
         "                    return\n",
+    ),
+    # Hints by Redis
+    (
+        "groups_are_not_made_again",
+        LINK,
+        "            self._make_groups()\n            return call()\n",
+        "            raise\n",
+    ),
+    ("hints_end_at_one_server", RINGS, "self._pass_on = self._pass_on or hinted > found", "pass"),
+    ("no_way_round_redis", RINGS, "            self._below.ring()\n", "            pass\n"),
+    (
+        "breaker_stays_open",
+        "breaker.py",
+        "            self._state = BreakerState.HALF_OPEN\n            return True\n",
+        "            return False\n",
     ),
 ]

@@ -12,8 +12,7 @@ import uvicorn
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from rushes.serving import _Http
-from rushes.web.http.connection import Connection
+from rushes.web.http.connection import Connection, HttpServer
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 # What is set on objects, and where.
@@ -26,13 +25,13 @@ ATTRIBUTES = {
 def advice(missing: list[str]) -> str:
     return (
         f"uvicorn {metadata.version('uvicorn')} has no {', '.join(missing)}: look at"
-        " web/http/connection.py and serving.py before the version in pyproject.toml is raised"
+        " web/http/connection.py before the version in pyproject.toml is raised"
     )
 
 
 def test_the_methods_that_we_replace_are_there_and_take_the_same() -> None:
     missing = []
-    for ours, theirs in ((Connection, HttpToolsProtocol), (_Http, uvicorn.Server)):
+    for ours, theirs in ((Connection, HttpToolsProtocol), (HttpServer, uvicorn.Server)):
         for name, method in vars(ours).items():
             if not inspect.isfunction(method) or name.startswith("_"):
                 continue

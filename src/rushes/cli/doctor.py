@@ -65,6 +65,8 @@ def _checks(fix: bool) -> Iterator[Check]:
     except errors.RushesError as error:
         yield Check("fail", "database", _with_detail(error))
     yield _check_storage(settings)
+    if settings.queue_mode != "database":
+        yield _check_redis(settings)
     yield _check_tools(settings)
     yield _check_speech(settings)
 
@@ -146,6 +148,27 @@ def _check_storage(settings: config.Settings) -> Check:
         said = f"only {free / 1e9:.1f} GB are free: uploads are refused (RUSHES_MIN_FREE_SPACE)"
         return Check("warn", "storage", said)
     return Check("ok", "storage", f"takes, gives and removes a file; {free / 1e9:.1f} GB are free")
+
+
+def _check_redis(settings: config.Settings) -> Check:
+    from rushes import redis_link
+
+    shown = known.show("redis_url", settings.redis_url)
+    try:
+        link = redis_link.open_link(settings)
+        assert link is not None
+        with closing(link):
+            link.check()
+            backlog = link.backlog()
+    except errors.BadSetting as error:
+        return Check("fail", "redis", error.message)
+    except errors.RedisDown as error:
+        if settings.queue_mode == "redis":
+            return Check(
+                "fail", "redis", f"{error.message} ({shown}): 'rushes serve' will not start"
+            )
+        return Check("warn", "redis", f"{error.message} ({shown}): hints go by the database")
+    return Check("ok", "redis", f"{shown} takes and gives hints; {backlog.pending} are pending")
 
 
 def _check_sqlite_library() -> Check:

@@ -87,6 +87,8 @@ class Lost:
     """A job whose worker is believed to be gone, and what is known of that."""
 
     id: str
+    kind: str
+    priority: Priority
     claim_id: str | None
     claimed_by: str | None
     whole_id: str | None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from rushes import errors, ids, kinds
@@ -28,7 +29,7 @@ from rushes.jobs.relation_store import Relations
 from rushes.jobs.request_store import Asking
 from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
 from rushes.records import JsonObject
-from rushes.wakeup import InProcessWakeup, Wakeup
+from rushes.wakeup import Hint, InProcessWakeup, Wakeup
 
 ERROR_LIMIT = 2_000
 WORD_LIMIT = 100
@@ -115,7 +116,7 @@ class Queue:
             Enqueued(row.id, True) if row.id in created else self._twin(tx, row) for row in rows
         ]
         if created:
-            tx.wake_after_commit(self._bell.ring_here if notify else self._bell.ring)
+            self._wake(tx, [row for row in rows if row.id in created], told=notify)
         return answers
 
     def retry(
@@ -270,7 +271,7 @@ class Queue:
         state = self._settle_held(tx, whole, lifecycle.after_division(whole.facts), "", kept)
         if state is State.BLOCKED:
             store.insert(tx, rows)
-            tx.wake_after_commit(self._bell.ring)
+            self._wake(tx, rows)
         return state
 
     # By people, and by itself
@@ -322,8 +323,8 @@ class Queue:
         silent = {each.claimed_by for each in lost if each.loss.silent and each.id in changed}
         if silent:
             store.note_lost(tx, sorted(filter(None, silent)))
-        tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
+        self._wake(tx, [each for each in lost if went.get(each.id) is State.QUEUED])
         ended = {id for id, state in went.items() if state in jobs.TERMINAL}
         self._relations.unblock(tx, list(ended))
         self._relations.join_parts(tx, _wholes([each for each in lost if each.id in ended]))
@@ -397,6 +398,13 @@ class Queue:
         states = store.states(tx, parents) if parents else {}
         return [_behind_parent(row, states) if row.parent_id else row for row in rows]
 
+    def _wake(self, tx: Tx, ready: Sequence[JobRow | Held | Lost], *, told: bool = False) -> None:
+        """Those who wait, when these jobs are committed; `told`: others hear it with the commit."""
+        if told:
+            tx.wake_after_commit(self._bell.ring_here)
+        elif hints := _hints(ready):
+            tx.wake_after_commit(partial(self._bell.ring, hints))
+
     def _twin(self, tx: Tx, row: JobRow) -> Enqueued:
         """The live job that kept this one out; if it has just ended, there is room again."""
         for _ in range(10):
@@ -404,7 +412,7 @@ class Queue:
             if twin is not None:
                 return Enqueued(twin, False)
             if store.insert(tx, [row]):
-                tx.wake_after_commit(self._bell.ring)
+                self._wake(tx, [row])
                 return Enqueued(row.id, True)
         raise errors.DatabaseBusy("the same job was started and ended again and again")
 
@@ -510,7 +518,7 @@ class Queue:
         if not store.settle(tx, [settlement]):
             raise errors.ClaimLost("the claim is not held any more")
         if next.state is State.QUEUED:
-            tx.wake_after_commit(self._bell.ring)
+            self._wake(tx, [held])
         elif next.state in jobs.TERMINAL:
             self._relations.unblock(tx, [held.id])
             self._relations.join_parts(tx, _wholes([held]))
@@ -534,6 +542,18 @@ class Queue:
         if job is None:
             raise errors.NotFound(f"no job {job_id}")
         return job
+
+
+def _hints(ready: Iterable[JobRow | Held | Lost]) -> list[Hint]:
+    """One for all jobs of a kind and a priority; none for those that wait for another."""
+    found: dict[tuple[Priority, str], Hint] = {}
+    for each in ready:
+        if getattr(each, "state", None) is State.BLOCKED:
+            continue
+        key = each.priority, each.kind
+        first = found.get(key) or Hint(each.priority.word, each.kind, each.id, 0)
+        found[key] = replace(first, jobs=first.jobs + 1)
+    return list(found.values())
 
 
 def _behind_parent(row: JobRow, states: Mapping[str, State]) -> JobRow:

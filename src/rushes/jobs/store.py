@@ -47,7 +47,7 @@ LEASE_OVER = """(jobs.claim_expires_at IS NULL OR jobs.claim_expires_at <= {now}
 
 # The divided job that a part belongs to; null for any other job.
 WHOLE_ID = "CASE WHEN division IS NOT NULL THEN parent_id END AS whole_id"
-HELD_FACTS = f"""kind, claim_id, claimed_by, attempt, max_attempts, claims, losses,
+HELD_FACTS = f"""kind, priority, claim_id, claimed_by, attempt, max_attempts, claims, losses,
     cancel_requested_at, {WHOLE_ID}"""
 
 # Whose fault a loss is. An outage may have begun up to half a lease after the last beat: any later
@@ -363,7 +363,7 @@ def complete_if_held(tx: Tx, results: Sequence[tuple[Claim, str | None]]) -> lis
 
 def lock_if_held(tx: Tx, claim: Claim) -> Held | None:
     row = tx.one(
-        f"SELECT id, {HELD_FACTS}, claim_epoch, media_id, user_id, priority, queued_at, timeout_ms"
+        f"SELECT id, {HELD_FACTS}, claim_epoch, media_id, user_id, queued_at, timeout_ms"
         " FROM jobs WHERE id = :id AND claim_id = :claim_id AND state = 'processing' {for_update}",
         id=claim.job_id,
         claim_id=claim.claim_id,
@@ -563,7 +563,11 @@ def lost(tx: Tx, sql: str, **params: Any) -> list[Lost]:
     names = Loss.__dataclass_fields__
     return [
         from_row(
-            Lost, row, facts=_facts(row), loss=Loss(**{name: bool(row[name]) for name in names})
+            Lost,
+            row,
+            facts=_facts(row),
+            priority=Priority(row["priority"]),
+            loss=Loss(**{name: bool(row[name]) for name in names}),
         )
         for row in tx.all(sql, **params)
     ]

@@ -20,6 +20,7 @@ from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
+from rushes.redis_link import RedisLink
 from rushes.settings import Settings
 from rushes.storage.storage import Storage
 from rushes.threads import Supervised
@@ -36,6 +37,8 @@ class Services:
     db: Database
     queue: Queue
     bell: Wakeup
+    # None where it is not used.
+    redis: RedisLink | None
     storage: Storage
     dispatch: Dispatch
     chores: Chores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -13,10 +14,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from pydantic import BaseModel, Field
 
 from rushes import errors, events
+from rushes.breaker import BreakerState
 from rushes.db import schema
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
 from rushes.jobs import read_store
+from rushes.redis_link import RedisLink
 from rushes.web import auth
 from rushes.web.services import Here, Services
 
@@ -45,7 +48,11 @@ class Ready(BaseModel):
 class Health(BaseModel):
     status: str
     database: bool
-    redis: bool | None = Field(None, description="Null while Redis is not used.")
+    redis: bool | None = Field(
+        None,
+        description="False while Redis does not work, and the database tells of work instead or"
+        " polls find it: `degraded`, but with 200. Null where Redis is not used.",
+    )
     active_workers: int | None = None
     pending_jobs: int | None = None
     failed_jobs: int | None = None
@@ -118,7 +125,7 @@ def health(services: Here, response: Response) -> Health:
     """Database, Redis, active workers, pending jobs."""
     checks: dict[str, Any] = {
         "database": _works(lambda: schema.check_quickly(services.db)),
-        "redis": None,
+        "redis": services.redis.breaker.is_closed if services.redis else None,
     }
     if checks["database"]:
         counts = _counts(services)
@@ -129,7 +136,8 @@ def health(services: Here, response: Response) -> Health:
         checks["failed_jobs"] = counts["jobs"]["failed"]
         checks["stale_jobs_recovered"] = counts["incidents"][events.RECOVERED]
         checks["retries_exceeded"] = counts["incidents"][events.GIVEN_UP]
-    return Health(status=_status(response, checks["database"]), **checks)
+    status = _status(response, checks["database"])
+    return Health(status="degraded" if checks["redis"] is False else status, **checks)
 
 
 @admin.get("/api/health", tags=["health"])
@@ -206,6 +214,41 @@ class _Collector:
         streams = GaugeMetricFamily("rushes_event_streams", "Open streams of live events.")
         streams.add_metric([], self._site.relay.subscribers)
         yield from (depth, ended, recovered, given_up, wait, run, oldest, workers, streams)
+        if self._site.redis is not None:
+            yield from _of_redis(self._site.redis)
+
+
+def _of_redis(link: RedisLink) -> Iterator[Metric]:
+    """Of this server; what all of them have left to read, as Redis counts it."""
+    state = GaugeMetricFamily(
+        "rushes_redis_breaker_state", "1 for the state that it is in.", labels=["state"]
+    )
+    for each in BreakerState:
+        state.add_metric([each], float(each is link.breaker.state))
+    yield state
+    yield CounterMetricFamily(
+        "rushes_redis_failures", "Calls of Redis that failed.", value=link.breaker.failures
+    )
+    yield CounterMetricFamily(
+        "rushes_redis_openings", "How often Redis was left alone.", value=link.breaker.openings
+    )
+    yield CounterMetricFamily(
+        "rushes_redis_fallbacks",
+        "Hints that went by the database instead.",
+        value=link.fallbacks,
+    )
+    if not link.breaker.is_closed:
+        return
+    with suppress(errors.RedisDown):
+        backlog = link.backlog()
+        yield GaugeMetricFamily(
+            "rushes_redis_pending_entries",
+            "Hints that were read and not acknowledged.",
+            value=backlog.pending,
+        )
+        yield GaugeMetricFamily(
+            "rushes_redis_lag_entries", "Hints that no server has read.", value=backlog.lag
+        )
 
 
 def _counts(services: Services) -> dict[str, Any]:

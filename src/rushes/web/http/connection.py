@@ -1,7 +1,7 @@
-"""uvicorn's HTTP/1.1 protocol with the limits it lacks: on the time and the size of headers, and on
-what comes around a body.
+"""uvicorn with what it lacks: a protocol that limits the time and the size of headers and what is
+around a body, and a server that gives jobs back before it leaves.
 
-Without them a client that sends a byte now and then holds a connection for ever, and one that
+Without limits a client that sends a byte now and then holds a connection for ever, and one that
 never ends its headers, a chunk's extension or its trailers fills the memory.
 """
 
@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
@@ -126,3 +131,29 @@ def _answer(status: int, phrase: str, code: str, detail: str) -> bytes:
         f"cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
     ).encode()
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, but signals first give the jobs back, and do not end the process by themselves."""
+
+    def __init__(self, options: uvicorn.Config, leave: Callable[[], None]) -> None:
+        super().__init__(options)
+        self._leave = leave
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            each: signal.signal(each, self._asked) for each in (signal.SIGTERM, signal.SIGINT)
+        }
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _asked(self, number: int, frame: Any) -> None:
+        threading.Thread(target=self._leave, name="leave", daemon=True).start()
+        self.handle_exit(number, frame)
