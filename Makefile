@@ -1,4 +1,5 @@
-# Each target sets up what it needs, from a bare clone.
+# Each target sets up what it needs, from a bare clone. The locks are whole, so that nothing is resolved when they are
+# installed: pip would look for the newest of what is wanted with an extra, and find no hash for it.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -22,14 +23,14 @@ setup: $(READY)
 
 $(READY): requirements-dev.txt pyproject.toml
 	@$(call venv,.venv)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@ $(RUN_READY)
 
 $(RUN_READY): requirements.txt pyproject.toml
 	@$(call venv,.venv)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@
@@ -140,12 +141,12 @@ bench-sse: $(READY)
 
 $(BENCH_READY): requirements-bench.txt pyproject.toml
 	@$(call venv,.venv-bench)
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.txt
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-bench.txt
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 # Hashed requirements without index hosts; works with plain pip.
-LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate --no-strip-extras \
+LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate \
 	--python-version 3.11
 lock:
 	$(LOCK) --extra postgres --extra redis --extra ffmpeg --extra speech -o requirements.txt
