@@ -230,6 +230,8 @@ def test_speakers_are_told_apart_later(
     expect(item).to_be_disabled()
     with server.client() as admin:
         [job] = admin.get("/jobs", params={"media_id": media_id}).json()["items"]
+        # Others on this server claim the next one in line.
+        admin.post(f"/jobs/{job['id']}/cancel")
     assert (job["kind"], job["args"]["speakers"], job["args"]["only"]) == (
         "transcribe",
         3,

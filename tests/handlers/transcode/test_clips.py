@@ -288,7 +288,7 @@ def test_times_that_a_file_does_not_tell_are_found(clips: Clips, target: Path) -
         assert [each.seconds for each in frames] == [near(n * 0.04, 0.002) for n in range(75)]
         if version.sounds:
             checks.check_in_step(version, FLASHES)
-        assert made.lines == ["the source's times are broken: it is put in order first"]
+        assert "the source's times are broken: it is put in order first" in made.lines
 
 
 def test_a_stream_that_was_joined_late_begins_with_its_first_key_frame(

@@ -208,7 +208,7 @@ def test_a_device_that_works_is_used_and_named(
     made = encoding.make(clips["ntsc.mp4"], target, settings={"encoder": "nvenc"})
     checks.check(Version(target))
     assert rows(made)["180p"]["encoder"] == "h264_nvenc"
-    assert made.lines == []
+    assert not any("software" in line for line in made.lines)
 
 
 @pytest.mark.parametrize("dies", ["at once", "later"])
@@ -221,4 +221,4 @@ def test_a_device_that_fails_is_replaced_in_the_same_attempt(
     checks.check(version)
     assert [len(each.frames) for each in version.videos] == [90, 90]
     assert rows(made)["180p"]["encoder"] == rows(made)["90p"]["encoder"] == "libx264"
-    assert "starting over in software" in made.lines[-1]
+    assert any("starting over in software" in line for line in made.lines)
