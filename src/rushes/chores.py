@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from rushes import errors, events
+from rushes import count_store, errors, events
 from rushes.db.database import Database, Tx
 from rushes.jobs import store
 from rushes.jobs.job import State
@@ -48,6 +48,7 @@ class Chores:
         """All chores once; returns the jobs the sweep moved and where they went."""
         moved = self._sweep()
         self._db.run(self._queue.heal)
+        count_store.recount_if_due(self._db)
         self.number_events()
         if self._ticks % PRUNE_EVERY_TICKS == 0:
             self._db.run(lambda tx: events.prune(tx, keep_ms=self._retention_ms))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushes import events
+from rushes import count_store, events
 from rushes.db.database import Tx
+from rushes.jobs import store
 from rushes.jobs.job import Job, encode
 from rushes.protocol import Claim
 from rushes.text_match import folded, pattern
@@ -124,16 +125,34 @@ def live_jobs_of(tx: Tx, media_ids: Sequence[str]) -> list[Job]:
 
 def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[str, Any]]:
     """Failed jobs by what they failed of, most frequent first; of one user, or of all (None)."""
-    where, given = JobFilter(user_id=user_id).guards()
     return tx.all(
         f"""
-        SELECT kind, error_code, count(*) AS count, max(failed_at) AS last_failed_at,
-            max(last_error) AS example
-        FROM jobs WHERE state = 'failed' AND {where}
-        GROUP BY kind, error_code ORDER BY count(*) DESC, kind, error_code LIMIT :limit""",
+        SELECT grouped.kind, nullif(grouped.error_code, '') AS error_code, number AS count,
+            last_failed_at, jobs.last_error AS example
+        FROM (SELECT kind, error_code, CAST(sum(number) AS bigint) AS number,
+                max(failed_at) AS last_failed_at, max(job_id) AS job_id
+              FROM ({" UNION ALL ".join(_failed(tx))}) AS failed
+              {_of(user_id)}
+              GROUP BY kind, error_code HAVING sum(number) > 0
+              ORDER BY 3 DESC, kind, error_code LIMIT :limit) AS grouped
+        LEFT JOIN jobs ON jobs.id = grouped.job_id
+        ORDER BY number DESC, grouped.kind, grouped.error_code""",
+        user_id=user_id,
         limit=limit,
-        **given,
     )
+
+
+def _failed(tx: Tx) -> list[str]:
+    if not count_store.is_kept(tx):
+        return [
+            """SELECT kind, user_id, coalesce(error_code, '') AS error_code, 1 AS number, failed_at,
+            id AS job_id FROM jobs WHERE state = 'failed'"""
+        ]
+    return [
+        """SELECT kind, user_id, error_code, count AS number, last_failed_at AS failed_at,
+        last_job_id AS job_id FROM failure_counts""",
+        *map(count_store.failures, count_store.UNMOVED),
+    ]
 
 
 def attempts(tx: Tx, job_id: str) -> list[dict[str, Any]]:
@@ -165,52 +184,112 @@ def _execution_id(claim_id: str) -> str:
 
 
 def stats(tx: Tx, user_id: str | None = None) -> list[dict[str, Any]]:
-    """How many jobs each user (or this one) has of each kind in each state, and how long they
-    waited and ran. For one user it reads their jobs, for all those that live."""
-    if user_id is None:
-        return tx.all(
-            f"""
-            SELECT kind, user_id, state, {_SUMS} FROM ({_COUNTED}) AS counted
-            GROUP BY kind, user_id, state ORDER BY kind, user_id, state"""
-        )
-    return tx.all(
-        """
-        SELECT kind, user_id, state, count(*) AS count, min(queued_at) AS oldest_queued_at,
-            avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
-        FROM jobs WHERE user_id = :user_id
-        GROUP BY kind, user_id, state ORDER BY kind, user_id, state""",
+    """How many jobs each user (or this one) has, or has had, of each kind in each state, and how
+    long those that ended have waited and run. It does not grow with the number of jobs."""
+    rows = tx.all(
+        f"""
+        SELECT kind, user_id, state, {_SUMS} FROM ({_counted(tx)}) AS counted
+        {_of(user_id)}
+        GROUP BY kind, user_id, state HAVING sum(count) <> 0 ORDER BY kind, user_id, state""",
         user_id=user_id,
     )
+    if user_id is None:
+        oldest = tx.all(f"{_STRANDS} SELECT kind, user_id, queued_at FROM strand")
+    else:
+        oldest = tx.all(
+            f"{store.LANES} SELECT kind, user_id, queued_at FROM lanes JOIN jobs ON id = ("
+            " SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane"
+            " AND jobs.user_id = :user_id ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)",
+            user_id=user_id,
+        )
+    return _with_oldest(rows, oldest, ("kind", "user_id"))
+
+
+def _of(user_id: str | None) -> str:
+    return "" if user_id is None else "WHERE user_id = :user_id"
 
 
 def totals(tx: Tx) -> list[dict[str, Any]]:
     """As `stats`, for all users together."""
-    return tx.all(
+    rows = tx.all(
         f"""
-        SELECT kind, state, {_SUMS} FROM ({_COUNTED}) AS counted
-        GROUP BY kind, state ORDER BY kind, state"""
+        SELECT kind, state, {_SUMS} FROM ({_counted(tx)}) AS counted
+        GROUP BY kind, state HAVING sum(count) <> 0 ORDER BY kind, state"""
     )
+    oldest = tx.all(
+        f"{store.LANES} SELECT kind, queued_at FROM lanes JOIN jobs ON id = (SELECT id FROM jobs"
+        " WHERE state = 'queued' AND jobs.lane = lanes.lane"
+        " ORDER BY jobs.lane, queued_at, id LIMIT 1)"
+    )
+    return _with_oldest(rows, oldest, ("kind",))
 
 
-_SUMS = """CAST(sum(count) AS bigint) AS count, min(oldest) AS oldest_queued_at,
-    sum(wait_ms) / nullif(sum(waited), 0) AS wait_ms,
+_SUMS = """CAST(sum(count) AS bigint) AS count, sum(wait_ms) / nullif(sum(waited), 0) AS wait_ms,
     sum(run_ms) / nullif(sum(ran), 0) AS run_ms"""
-_BY_STATE = f"""SELECT kind, user_id, state, count(*), {events.JOB_TIMES},
-    min(CASE state WHEN 'queued' THEN queued_at END) FROM"""
-# One by one, because each has an index of its own.
-_LIVE = [f"{_BY_STATE} jobs WHERE state = '{each}'" for each in LIVE]
+_ENDED = "SELECT kind, user_id, state, count, waited, wait_ms, ran, run_ms FROM job_counts"
 _UNCOUNTED = [
-    f"""{_BY_STATE} (SELECT jobs.* FROM events JOIN jobs ON jobs.id = events.job_id
-        WHERE events.{each} AND events.state IN ({events.ENDED})) AS uncounted"""
-    for each in events.UNCOUNTED
+    f"""SELECT kind, user_id, state, count(*), {count_store.JOB_TIMES} FROM (
+        SELECT kind, events.user_id, jobs.state, started_at, queued_at, completed_at
+        FROM events JOIN jobs ON jobs.id = events.job_id
+        WHERE {each} AND events.state IN ({count_store.ENDED})) AS uncounted
+        GROUP BY kind, user_id, state"""
+    for each in count_store.UNCOUNTED
 ]
-# All jobs: those that have ended were counted before, but for the last ones.
-_COUNTED = """
-    SELECT kind, user_id, state, count, waited, wait_ms, ran, run_ms,
-        CAST(NULL AS bigint) AS oldest FROM job_counts
-    UNION ALL """ + " UNION ALL ".join(
-    f"{each} GROUP BY kind, user_id, state" for each in (*_UNCOUNTED, *_LIVE)
+_LIVE = [
+    "SELECT kind, user_id, state, count, 0, 0, 0, 0 FROM live_counts",
+    *(
+        f"SELECT kind, user_id, state, number, 0, 0, 0, 0 FROM ({count_store.moves(each)}) AS moved"
+        for each in count_store.UNMOVED
+    ),
+]
+# One by one, because each has an index of its own.
+_LIVE_ONE_BY_ONE = [
+    f"""SELECT kind, user_id, state, count(*), 0, 0, 0, 0 FROM jobs WHERE state = '{each}'
+        GROUP BY kind, user_id, state"""
+    for each in LIVE
+]
+
+
+def _counted(tx: Tx) -> str:
+    """Of all jobs, as rows that are to be added up."""
+    live = _LIVE if count_store.is_kept(tx) else _LIVE_ONE_BY_ONE
+    return " UNION ALL ".join((_ENDED, *_UNCOUNTED, *live))
+
+
+_STRANDS = (
+    store.LANES
+    + """, strand(lane, user_id, kind, queued_at) AS (
+        SELECT first.lane, first.user_id, first.kind, first.queued_at FROM lanes
+        JOIN jobs AS first ON first.id = (
+            SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane
+            ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)
+        UNION ALL
+        SELECT next.lane, next.user_id, next.kind, next.queued_at FROM strand
+        JOIN jobs AS next ON next.id = (
+            SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = strand.lane
+            AND jobs.user_id > strand.user_id
+            ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)
+    )"""
 )
+
+
+def _with_oldest(
+    rows: list[dict[str, Any]], heads: list[dict[str, Any]], key: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """`heads`: the first jobs of the lines that jobs wait in."""
+    oldest: dict[tuple[str, ...], int] = {}
+    for head in heads:
+        of = tuple(head[name] for name in key)
+        oldest[of] = min(head["queued_at"], oldest.get(of, head["queued_at"]))
+    return [
+        row
+        | {
+            "oldest_queued_at": oldest.get(tuple(row[name] for name in key))
+            if row["state"] == "queued"
+            else None
+        }
+        for row in rows
+    ]
 
 
 def ended(tx: Tx, filter: JobFilter, *, since: int, width: int) -> list[dict[str, Any]]:

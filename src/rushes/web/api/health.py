@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from pydantic import BaseModel, Field
 
-from rushes import errors, events
+from rushes import count_store, errors
 from rushes.db import schema
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
@@ -127,8 +127,8 @@ def health(services: Here, response: Response) -> Health:
         )
         checks["pending_jobs"] = counts["jobs"]["blocked"] + counts["jobs"]["queued"]
         checks["failed_jobs"] = counts["jobs"]["failed"]
-        checks["stale_jobs_recovered"] = counts["incidents"][events.RECOVERED]
-        checks["retries_exceeded"] = counts["incidents"][events.GIVEN_UP]
+        checks["stale_jobs_recovered"] = counts["incidents"][count_store.RECOVERED]
+        checks["retries_exceeded"] = counts["incidents"][count_store.GIVEN_UP]
     return Health(status=_status(response, checks["database"]), **checks)
 
 
@@ -186,8 +186,8 @@ class _Collector:
         )
         with self._site.db.read() as tx:
             now = read_store.now(tx)
-            for each in events.incidents(tx):
-                family = recovered if each["type"] == events.RECOVERED else given_up
+            for each in count_store.incidents(tx):
+                family = recovered if each["type"] == count_store.RECOVERED else given_up
                 family.add_metric([each["kind"]], each["count"])
         rows = self._site.totals.get(self._site.db)
         for row in rows:
@@ -214,12 +214,12 @@ def _counts(services: Services) -> dict[str, Any]:
     workers = dict.fromkeys((str(status) for status in WorkerStatus), 0)
     for row in services.totals.get(services.db):
         jobs[row["state"]] += row["count"]
-    incidents = dict.fromkeys((events.RECOVERED, events.GIVEN_UP), 0)
+    incidents = dict.fromkeys((count_store.RECOVERED, count_store.GIVEN_UP), 0)
     with services.db.read() as tx:
         now = read_store.now(tx)
         for each in fleet.all_workers(tx):
             workers[each.status(now, offline_ms)] += 1
-        for row in events.incidents(tx):
+        for row in count_store.incidents(tx):
             incidents[row["type"]] += row["count"]
     return {"jobs": jobs, "workers": workers, "incidents": incidents}
 
