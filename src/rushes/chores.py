@@ -1,4 +1,4 @@
-"""What keeps the queue healthy by itself: sweep, heal, number events, forget old ones.
+"""What keeps the queue healthy by itself: sweep, heal, number events.
 
 Every chore is idempotent guarded SQL, so any number of servers may run them; there is no leader.
 """
@@ -19,7 +19,6 @@ from rushes.jobs.queue import SWEEP_PAGE, Queue
 
 log = logging.getLogger("rushes.chores")
 
-PRUNE_EVERY_TICKS = 360
 # Longer than a silent database is waited for.
 LATE_SECONDS = 90.0
 
@@ -31,12 +30,10 @@ class Chores:
         queue: Queue,
         *,
         sweep_seconds: float = 10.0,
-        event_retention_seconds: float = 7 * 86400.0,
     ) -> None:
         self._db = db
         self._queue = queue
         self._sweep_seconds = sweep_seconds
-        self._retention_ms = int(event_retention_seconds * 1000)
         self._stopping = threading.Event()
         # What a server adds; each gets the number of the tick and may fail by itself.
         self.also: list[Callable[[int], None]] = []
@@ -50,8 +47,6 @@ class Chores:
         self._db.run(self._queue.heal)
         count_store.recount_if_due(self._db)
         self.number_events()
-        if self._ticks % PRUNE_EVERY_TICKS == 0:
-            self._db.run(lambda tx: events.prune(tx, keep_ms=self._retention_ms))
         for chore in self.also:
             self.attempt(chore)
         self._ticks += 1

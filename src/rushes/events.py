@@ -105,14 +105,17 @@ def head(tx: Tx) -> int:
     return int(row["pos"]) if row else 0
 
 
-def prune(tx: Tx, *, keep_ms: int) -> int:
-    """Forget the oldest positions, in order, so that what is left stays gapless."""
+def prune(tx: Tx, *, keep_ms: int, limit: int = BATCH) -> int:
+    """Forget the oldest positions, in order, so that what is left stays gapless; returns how many,
+    at most `limit`."""
     tx.all("UPDATE event_head SET pos = pos WHERE id = 1")
+    page = "pos IS NOT NULL AND pos <= (SELECT pruned_pos + :limit FROM event_head)"
     row = tx.one(
-        "SELECT max(pos) AS pos, {now} - :keep_ms AS before FROM events"
-        " WHERE pos IS NOT NULL AND pos < coalesce((SELECT min(pos) FROM events"
-        "   WHERE pos IS NOT NULL AND at >= {now} - :keep_ms), 9000000000000000000)",
+        f"SELECT max(pos) AS pos, {{now}} - :keep_ms AS before FROM events WHERE {page}"
+        f" AND pos < coalesce((SELECT min(pos) FROM events WHERE {page}"
+        "   AND at >= {now} - :keep_ms), 9000000000000000000)",
         keep_ms=keep_ms,
+        limit=limit,
     )
     if row is None or row["pos"] is None:
         return 0

@@ -37,6 +37,12 @@ def _seconds(description: str, lowest: float, highest: float) -> msgspec.Meta:
     return msgspec.Meta(ge=lowest, le=highest, description=description, extra={"duration": True})
 
 
+def _kept(description: str) -> msgspec.Meta:
+    """For how long something is kept: at least a day, or, with 0, for ever."""
+    extra = {"duration": True, "kept": True, "expected": "never, or a duration from 1d to 3650d"}
+    return msgspec.Meta(ge=0, le=3650 * DAY, description=description, extra=extra)
+
+
 def _bytes(description: str) -> msgspec.Meta:
     return msgspec.Meta(ge=0, le=2**53, description=description, extra={"size": True})
 
@@ -126,6 +132,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How long a job that prefers, say, a GPU is kept for a worker with one.", 0, HOUR),
     ] = 15.0
+    job_retention: Annotated[
+        float,
+        _kept(
+            "How long ended jobs are kept with their attempts and logs; what a recording shows is"
+            " kept as long as the recording."
+        ),
+    ] = 90 * DAY
+    housekeeping_retention: Annotated[
+        float,
+        _kept("The same for webhook deliveries, clean-ups and parts of encodes."),
+    ] = 7 * DAY
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY
@@ -417,6 +434,8 @@ def variable(name: str) -> str:
 
 def show(name: str, value: Any) -> str:
     """The value for people, without what is secret."""
+    if FIELDS[name].is_kept and not value:
+        return "never"
     if FIELDS[name].is_duration:
         return format_seconds(value)
     if FIELDS[name].is_size:
@@ -495,6 +514,10 @@ class SettingField:
         return bool((self.meta.extra or {}).get("duration"))
 
     @property
+    def is_kept(self) -> bool:
+        return bool((self.meta.extra or {}).get("kept"))
+
+    @property
     def is_size(self) -> bool:
         return bool((self.meta.extra or {}).get("size"))
 
@@ -532,13 +555,18 @@ class SettingField:
         """Raises msgspec.ValidationError."""
         if isinstance(value, str):
             value = value.strip()
-            if self.is_duration and (match := DURATION.fullmatch(value)):
+            if self.is_kept and value.lower() == "never":
+                value = 0.0
+            elif self.is_duration and (match := DURATION.fullmatch(value)):
                 value = float(match[1]) * UNITS[match[2] or "s"]
             elif self.is_size and (match := SIZE.fullmatch(value)):
                 value = int(float(match[1]) * SIZES[(match[2] or "").upper()])
             elif typing.get_origin(typing.get_args(self.type)[0]) is Literal:
                 value = value.lower()
-        return msgspec.convert(value, self.type, strict=False, dec_hook=_path)
+        converted = msgspec.convert(value, self.type, strict=False, dec_hook=_path)
+        if self.is_kept and 0 < converted < DAY:
+            raise msgspec.ValidationError("shorter than a day")
+        return converted
 
 
 def _path(kind: type, value: Any) -> Any:

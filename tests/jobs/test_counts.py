@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
 from rushes import count_store, errors, events
 from rushes.db.database import Tx
 from rushes.jobs import invariants, read_store
-from rushes.jobs.job import ErrorClass, NewJob
+from rushes.jobs.job import ErrorClass
 from rushes.protocol import Claim
 from world import World
 
@@ -154,9 +155,8 @@ def test_counts_are_exact_whoever_else_is_at_it(world: World, seed: int) -> None
 
     def produce(n: int) -> None:
         for _ in range(15):
-            new = [NewJob(kind="noop", user_id=f"u{n}")] * 3
-            made = world.run(lambda tx, new=new: world.queue.enqueue_many(tx, new))
-            world.run(lambda tx, id=made[0].id: world.queue.cancel_many(tx, [id]))
+            made = [world.enqueue(user_id=f"u{n}") for _ in range(3)]
+            world.run(partial(world.queue.cancel_many, job_ids=made[:1]))
 
     def work(n: int) -> None:
         worker = world.worker(name=f"w{n}")

@@ -16,7 +16,7 @@ from rushes import count_store, errors
 from rushes.db import schema
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
-from rushes.jobs import read_store
+from rushes.jobs import prune_store, read_store
 from rushes.web import auth
 from rushes.web.services import Here, Services
 
@@ -170,7 +170,7 @@ class _Collector:
             "rushes_jobs_finished", "Jobs that have ended.", labels=["kind", "outcome"]
         )
         wait = GaugeMetricFamily(
-            "rushes_job_wait_seconds", "Mean wait of started jobs.", labels=["kind"]
+            "rushes_job_wait_seconds", "Mean wait of completed jobs.", labels=["kind"]
         )
         run = GaugeMetricFamily(
             "rushes_job_duration_seconds", "Mean time of completed jobs.", labels=["kind"]
@@ -184,8 +184,13 @@ class _Collector:
         given_up = CounterMetricFamily(
             "rushes_job_retries_exceeded", "Jobs that failed for good.", labels=["kind"]
         )
+        pruned = CounterMetricFamily(
+            "rushes_jobs_pruned", "Ended jobs that were deleted for their age.", labels=["kind"]
+        )
         with self._site.db.read() as tx:
             now = read_store.now(tx)
+            for each in prune_store.pruned(tx):
+                pruned.add_metric([each["kind"]], each["count"])
             for each in count_store.incidents(tx):
                 family = recovered if each["type"] == count_store.RECOVERED else given_up
                 family.add_metric([each["kind"]], each["count"])
@@ -205,7 +210,7 @@ class _Collector:
             workers.add_metric([status], count)
         streams = GaugeMetricFamily("rushes_event_streams", "Open streams of live events.")
         streams.add_metric([], self._site.relay.subscribers)
-        yield from (depth, ended, recovered, given_up, wait, run, oldest, workers, streams)
+        yield from (depth, ended, pruned, recovered, given_up, wait, run, oldest, workers, streams)
 
 
 def _counts(services: Services) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""Forgets what is old: jobs that have ended, with their attempts and logs, and events.
+
+A little at a time and with pauses, so that claims do not wait: SQLite has one writer. Each step is
+guarded SQL that may be repeated, so any number of servers may be at it, and whoever is killed has
+lost nothing: the next pass begins at the first job.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from rushes import errors, events
+from rushes.db.database import Database, Tx
+from rushes.jobs import prune_store
+from rushes.jobs.prune_store import Keep
+
+log = logging.getLogger("rushes.retention")
+
+# So many jobs are looked at at once, and so many rows deleted.
+PAGE = 500
+BATCH = 50
+# A pause is so many times as long as what it follows: a twentieth of the time is all it takes.
+REST = 19
+PASS_SECONDS = 3600.0
+
+
+class Retention:
+    """`event_ms`: how long events are kept. `rest`: it pauses so many times as long as it works."""
+
+    def __init__(self, db: Database, keep: Keep, *, event_ms: int, rest: float = REST) -> None:
+        self._db = db
+        self._keep = keep
+        self._event_ms = event_ms
+        self._rest = rest
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Pass after pass until `stop`, whatever fails; what takes long is done more seldom."""
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                self.run_once()
+            except errors.Unavailable as error:
+                log.warning("retention: %s", error.message)
+            except Exception:
+                log.exception("retention failed")
+            took = time.monotonic() - began
+            self._stopping.wait(max(PASS_SECONDS, took))
+
+    def run_once(self) -> int:
+        """All that is due now; returns how many jobs are gone."""
+        while self._paced(lambda tx: events.prune(tx, keep_ms=self._event_ms, limit=BATCH)):
+            pass
+        if self._keep == Keep():
+            return 0
+        gone, after = 0, ""
+        while not self._stopping.is_set():
+            page = self._look(after)
+            for start in range(0, len(page.due), BATCH):
+                gone += self._delete(page.due[start : start + BATCH])
+            if page.last is None:
+                break
+            after = page.last
+        if gone:
+            log.info("%d jobs that had ended long ago were deleted", gone)
+        return gone
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _look(self, after: str) -> prune_store.Page:
+        began = time.monotonic()
+        with self._db.read() as tx:
+            page = prune_store.look(tx, self._keep, after=after, limit=PAGE)
+        # Readers keep nobody waiting.
+        self._stopping.wait(time.monotonic() - began)
+        return page
+
+    def _delete(self, ids: list[str]) -> int:
+        return self._paced(lambda tx: prune_store.delete(tx, self._keep, ids))
+
+    def _paced(self, step: Callable[[Tx], int]) -> int:
+        if self._stopping.is_set():
+            return 0
+        began = time.monotonic()
+        done = self._db.run(step)
+        if done:
+            self._stopping.wait(self._rest * (time.monotonic() - began))
+        return done
