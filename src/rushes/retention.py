@@ -85,8 +85,15 @@ class Retention:
     def _paced(self, step: Callable[[Tx], int]) -> int:
         if self._stopping.is_set():
             return 0
-        began = time.monotonic()
-        done = self._db.run(step)
+        began = 0.0
+
+        def timed(tx: Tx) -> int:
+            # Not before: waiting for others is no work.
+            nonlocal began
+            began = time.monotonic()
+            return step(tx)
+
+        done = self._db.run(timed)
         if done:
             self._stopping.wait(self._rest * (time.monotonic() - began))
         return done
