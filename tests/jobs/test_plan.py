@@ -177,3 +177,28 @@ def test_figures_read_no_job_but_the_first_of_each_line(
         assert not re.search(r"jobs_(ended|by_user|blocked|processing)\b", plan)
     world.run(count_store.want_recount)
     assert figures() == unnumbered
+
+
+def test_lists_of_what_runs_and_what_failed_do_not_walk_over_what_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = world.enqueue()
+    world.fail(world.claim(), ErrorClass.PERMANENT)
+    whole = world.enqueue()
+    world.divide(world.claim())
+    running = world.claim().job_id
+    world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 3_000))
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    found = plans.collect(world, monkeypatch, lambda sql: "FROM jobs" in sql)
+    with world.db.read() as tx:
+        assert [each.id for each in read_store.list_jobs(tx, running=True)] == [running, whole]
+        of_failed = read_store.list_jobs(tx, JobFilter(state="failed"))
+    assert [each.id for each in of_failed] == [failed]
+    [(_, runs), (_, has_failed)] = found
+    assert "jobs_processing" in runs
+    assert re.search("jobs_divided|jobs_blocked", runs)
+    assert "jobs_failed" in has_failed
+    for plan in (runs, has_failed):
+        assert "Seq Scan on jobs" not in plan
+        assert not re.search(r"SCAN jobs USING INDEX sqlite_autoindex", plan)

@@ -45,6 +45,8 @@ COLUMNS = {
 
 INDEXES = (
     "CREATE INDEX job_counts_of_user ON job_counts (user_id)",
+    # People look for these first.
+    "CREATE INDEX jobs_failed ON jobs (id) WHERE state = 'failed'",
     # Whoever deletes a job has to know who refers to it.
     "CREATE INDEX jobs_children ON jobs (parent_id) WHERE parent_id IS NOT NULL",
     "CREATE INDEX jobs_retries ON jobs (retry_of) WHERE retry_of IS NOT NULL",
