@@ -42,6 +42,8 @@ PATHS = {"health": "/health", "metrics": "/metrics", "stats": "/api/v1/queue/sta
 PAGE = 50_000
 LONG_AGO_MS = 100 * 86_400_000
 CLAIMERS = 4
+# A folder, and the URL of a database.
+Place = tuple[Path, str]
 # Each with an id and a place of its own; one in ten of those that have ended has failed.
 QUEUED = """
     INSERT INTO jobs (id, kind, user_id, state, priority, lane, args, needs, created_at,
@@ -87,8 +89,11 @@ def main() -> None:
             for name in DATABASES if options.database is None else (options.database,):
                 if options.only != "claims":
                     for state in ("queued", "ended"):
-                        with database(name, directory, server, state) as (folder_of, url):
-                            figures(name, state, folder_of, url, options.jobs)
+                        with (
+                            database(name, directory, server, f"few_{state}") as few,
+                            database(name, directory, server, state) as many,
+                        ):
+                            figures(name, state, few, many, options.jobs)
                 if options.only != "figures":
                     with database(name, directory, server, "claims") as (_, url):
                         claims(name, url, options.jobs, options.rounds, options.seconds)
@@ -97,9 +102,7 @@ def main() -> None:
 
 
 @contextmanager
-def database(
-    name: str, directory: Path, server: services.Postgres, what: str
-) -> Iterator[tuple[Path, str]]:
+def database(name: str, directory: Path, server: services.Postgres, what: str) -> Iterator[Place]:
     folder = directory / f"{name}_{what}"
     folder.mkdir()
     if name == "sqlite":
@@ -131,31 +134,43 @@ def fill(db: Database, text: str, id: str, first: int, last: int, **params: int)
 # Figures
 
 
-def figures(name: str, state: str, folder: Path, url: str, jobs: int) -> None:
+def figures(name: str, state: str, few: Place, many: Place, jobs: int) -> None:
+    with serving(few, state, 1_000) as small, serving(many, state, jobs) as large:
+        for what, path in PATHS.items():
+            times = ask(small, large, path)
+            print(f"figure {what}_{state}_{name}_ms {times[0] * 1000:.2f} {times[1] * 1000:.2f}")
+            print(f"ratio {what}_{state}_{name} {times[1] / times[0]:.2f} goal <=2.0", flush=True)
+
+
+@contextmanager
+def serving(place: Place, state: str, jobs: int) -> Iterator[Running]:
+    folder, url = place
     with Running(data_dir=folder, database_url=url, sweep_interval=10.0) as server:
         original = server.rushes.enqueue("noop").id
         server.rushes.chores.number_events()
         text, params = (QUEUED, {}) if state == "queued" else (ENDED, {"age": 0})
-        fill(server.rushes.db, text, original, 1, 999, **params)
-        few = {what: ask(server, path) for what, path in PATHS.items()}
-        fill(server.rushes.db, text, original, 1_000, jobs - 1, **params)
-        many = {what: ask(server, path) for what, path in PATHS.items()}
-    for what in PATHS:
-        print(f"figure {what}_{state}_{name}_ms {few[what] * 1000:.2f} {many[what] * 1000:.2f}")
-        ratio = many[what] / few[what]
-        print(f"ratio {what}_{state}_{name} {ratio:.2f} goal <=2.0", flush=True)
+        fill(server.rushes.db, text, original, 1, jobs - 1, **params)
+        yield server
 
 
-def ask(server: Running, path: str) -> float:
-    times = []
-    with server.client(base_url=server.url) as client:
-        for _ in range(60):
-            # Otherwise the answer of a moment ago is given again.
-            server.services.totals = queue_report.Totals()
-            began = time.perf_counter()
-            assert client.get(path).status_code == 200
-            times.append(time.perf_counter() - began)
-    return statistics.median(times[10:])
+def ask(small: Running, large: Running, path: str) -> tuple[float, float]:
+    """In turns, so that whatever else the machine does is the same for both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    with (
+        small.client(base_url=small.url) as first,
+        large.client(base_url=large.url) as second,
+    ):
+        for _ in range(100):
+            for server, client, spent in (
+                (small, first, times[0]),
+                (large, second, times[1]),
+            ):
+                # Otherwise the answer of a moment ago is given again.
+                server.services.totals = queue_report.Totals()
+                began = time.perf_counter()
+                assert client.get(path).status_code == 200
+                spent.append(time.perf_counter() - began)
+    return statistics.median(times[0][10:]), statistics.median(times[1][10:])
 
 
 # Claims
