@@ -181,3 +181,19 @@ def test_counts_are_exact_whoever_else_is_at_it(world: World, seed: int) -> None
     with world.db.read() as tx:
         states = Counter(row["state"] for row in tx.all("SELECT state FROM jobs"))
     assert found(world) == dict(states)
+
+
+def test_a_recount_that_takes_too_long_keeps_no_chore_from_its_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.enqueue()
+    world.run(count_store.want_recount)
+
+    def slow(db: object) -> bool:
+        raise errors.DatabaseBusy("the database did not answer in time")
+
+    monkeypatch.setattr(count_store, "recount_if_due", slow)
+    world.chores.tick()
+    with world.db.read() as tx:
+        assert events.head(tx) == 1
+    assert found(world) == {"queued": 1}
