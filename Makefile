@@ -16,7 +16,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-retention bench-upload bench-sse bench-api bench-transcode bench-speech bench-search bench-pages screenshots lock clean
+.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-retention bench-upload bench-sse bench-api bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet screenshots lock clean
 
 setup: $(READY)
 
@@ -100,7 +100,7 @@ soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 	$(BIN)/pytest -n 2 -m thorough
 
-bench: bench-queue bench-retention bench-sse bench-api bench-upload bench-transcode bench-speech bench-search bench-pages
+bench: bench-queue bench-retention bench-sse bench-api bench-upload bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
@@ -121,6 +121,9 @@ bench-transcode: $(READY)
 bench-speech: $(READY)
 	$(BIN)/python benchmarks/bench_speech.py $(if $(LONG),--long)
 
+bench-hearing: $(READY)
+	$(BIN)/python benchmarks/bench_speech.py --only corpus
+
 bench-pages: $(READY) $(PAGES)
 	$(BIN)/python benchmarks/bench_pages.py
 
@@ -130,6 +133,10 @@ screenshots: $(READY) $(PAGES) browser
 
 bench-search: $(READY)
 	$(BIN)/python benchmarks/bench_search.py
+
+# A thousand waiting workers on one server.
+bench-fleet: $(READY)
+	$(BIN)/python benchmarks/bench_fleet.py
 
 bench-sse: $(READY)
 	$(BIN)/python benchmarks/bench_sse.py

@@ -2,7 +2,9 @@
 
 Prints `figure search_DATABASE_QUERIES p50=… p95=…` in milliseconds for each kind of query, and over
 all of them `ratio search_p95_ms_DATABASE VALUE goal <=50`; first asked in this process, then over
-HTTP (`search_http_…`).
+HTTP (`search_http_…`). Before it, `ratio search_indexing_DATABASE VALUE goal <=…`: how much longer
+it takes to keep an hour of speech, in all tables, than to put its text into a bare index of the
+same database (FTS5, or tsvector and GIN as PostgreSQL makes them).
 """
 
 # ruff: noqa: E402  the path has to be mended before the imports
@@ -16,15 +18,19 @@ sys.path[0] = ROOT
 sys.path.append(f"{ROOT}/tests")
 
 import argparse
+import os
 import random
+import sqlite3
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -48,6 +54,20 @@ LANGUAGES = ("en", "en", "en", "de", "fr")
 # Nearly all is the owner's, some the guest's; the stranger has nothing, an admin sees everything.
 OWNER, GUEST, STRANGER, ADMIN = "owner", "guest", "stranger", "admin"
 GOAL = 50
+INDEXING_GOAL = {"sqlite": 50, "postgres": 20}
+# Of so many hours one is put into the bare index, too.
+COMPARED = 5
+BARE = {
+    "sqlite": (
+        "CREATE VIRTUAL TABLE bare USING fts5(text)",
+        "INSERT INTO bare (text) VALUES (:text)",
+    ),
+    "postgres": (
+        "CREATE TABLE bare (text text, lexemes tsvector);"
+        " CREATE INDEX bare_lexemes ON bare USING gin (lexemes)",
+        "INSERT INTO bare VALUES (%(text)s, to_tsvector('simple', %(text)s))",
+    ),
+}
 
 Query = tuple[str, str]
 
@@ -79,21 +99,40 @@ class Site:
     server: Process
     db: Database
     people: dict[str, Person]
+    place: Path
+    postgres: services.Postgres | None
+
+    def cpu_seconds(self) -> float:
+        """Of this process and of PostgreSQL."""
+        ticks = 0
+        for pid in services.processes_in(self.postgres.data) if self.postgres else ():
+            _, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+            ticks += sum(map(int, rest.split()[11:13]))
+        return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def measure(site: Site, name: str, hours: int, count: int) -> None:
     chance = random.Random(7)
     words, weights = vocabulary(chance)
-    began = time.perf_counter()
-    for hour in range(hours):
-        owner = site.people[GUEST if hour % 50 == 25 else OWNER]
-        fill(site.db, chance, words, weights, owner.id or "", hour)
-    seconds = time.perf_counter() - began
-    print(f"figure search_{name}_indexing {seconds / hours * 1000:.0f} ms per hour of speech")
+    ours: list[float] = []
+    bare: list[float] = []
+    with bare_index(site, name) as put_bare:
+        for hour in range(hours):
+            owner = site.people[GUEST if hour % 50 == 25 else OWNER]
+            heard = speech(chance, words, weights, hour)
+            ours.append(took(partial(keep, site.db, owner.id or "", hour, heard)))
+            if hour % COMPARED == 0:
+                bare.append(took(partial(put_bare, heard)))
+    print(f"figure search_{name}_indexing {statistics.mean(ours):.0f} ms per hour of speech")
+    ratio = statistics.mean(ours[::COMPARED]) / statistics.mean(bare)
+    print(f"ratio search_indexing_{name} {ratio:.1f} goal <={INDEXING_GOAL[name]}", flush=True)
     # A server that has just started knows no word yet.
-    tokens.stem.cache_clear()
+    tokens.stemmed.cache_clear()
     asked = {kind: [make(chance) for _ in range(count)] for kind, make in kinds(words).items()}
+    used = site.cpu_seconds()
     report(name, "", asked, lambda query: search_within(site, query))
+    used = (site.cpu_seconds() - used) / sum(map(len, asked.values()))
+    print(f"figure search_cpu_ms_{name} {used * 1000:.1f} of each search, server and client")
     site.server.start()
     with httpx2.Client(base_url=f"{site.server.url}/api/v1", timeout=60) as client:
         report(name, "http_", asked, lambda query: search_over_http(site, client, query))
@@ -104,7 +143,7 @@ def report(
 ) -> None:
     every: list[float] = []
     for kind, queries in asked.items():
-        times = sorted(took(ask, query) for query in queries)
+        times = sorted(took(partial(ask, query)) for query in queries)
         every += times
         p50, p95 = statistics.median(times), times[int(len(times) * 0.95)]
         print(f"figure search_{way}{name}_{kind} p50={p50:.1f} p95={p95:.1f} worst={times[-1]:.1f}")
@@ -114,9 +153,9 @@ def report(
     print(f"ratio search_{way}p95_ms_{name} {p95:.1f} goal <={GOAL}", flush=True)
 
 
-def took(ask: Callable[[Query], None], query: Query) -> float:
+def took(work: Callable[[], None]) -> float:
     began = time.perf_counter()
-    ask(query)
+    work()
     return (time.perf_counter() - began) * 1000
 
 
@@ -151,6 +190,10 @@ def kinds(words: list[str]) -> dict[str, Callable[[random.Random], Query]]:
         at = chance.randrange(1, len(word) - 2)
         return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
 
+    def part(chance: random.Random) -> str:
+        """Of many words of four syllables, which a fifth of all hours says in German."""
+        return chance.choice([each for each in words[200:3000] if len(each) in (5, 6)])
+
     return {
         "rare": lambda chance: (OWNER, f"{rare(chance)} "),
         "usual": lambda chance: (OWNER, f"{usual(chance)} "),
@@ -164,6 +207,8 @@ def kinds(words: list[str]) -> dict[str, Callable[[random.Random], Query]]:
         "common_typed": lambda chance: (OWNER, common(chance)),
         "nothing": lambda chance: (OWNER, f"xyzzy{chance.randrange(10**6)} "),
         "misspelt": lambda chance: (OWNER, f"{misspelt(chance)} "),
+        "compound": lambda chance: (OWNER, f"{part(chance)} "),
+        "typo_and_compound": lambda chance: (OWNER, f"{misspelt(chance)} {part(chance)} "),
         "admin_misspelt": lambda chance: (ADMIN, f"{common(chance)} {misspelt(chance)}"),
         "guest_common": lambda chance: (GUEST, f"{common(chance)} "),
         "guest_usual": lambda chance: (GUEST, f"{usual(chance)} "),
@@ -183,14 +228,7 @@ def vocabulary(chance: random.Random) -> tuple[list[str], list[float]]:
     return words, list(accumulate(1 / (place + 2) for place in range(len(words))))
 
 
-def fill(
-    db: Database,
-    chance: random.Random,
-    words: list[str],
-    weights: list[float],
-    user_id: str,
-    hour: int,
-) -> None:
+def speech(chance: random.Random, words: list[str], weights: list[float], hour: int) -> Transcript:
     said = chance.choices(words, cum_weights=weights, k=SEGMENTS_PER_HOUR * WORDS_PER_SEGMENT)
     segments = [
         TranscriptSegment(
@@ -201,12 +239,42 @@ def fill(
         )
         for n in range(SEGMENTS_PER_HOUR)
     ]
-    heard = Transcript(
+    return Transcript(
         text="", language=LANGUAGES[hour % len(LANGUAGES)], segments=segments, words=[]
     )
+
+
+def keep(db: Database, user_id: str, hour: int, heard: Transcript) -> None:
     with db.begin() as tx:
         media_id = library.add(tx, Queue(), NewMedia(user_id=user_id, title=f"Hour {hour}"))
         archive.add(tx, media_id=media_id, user_id=user_id, job_id=None, transcript=heard)
+
+
+@contextmanager
+def bare_index(site: Site, name: str) -> Iterator[Callable[[Transcript], None]]:
+    """A database of its own with nothing but an index of texts, and how to put some into it."""
+    create, insert = BARE[name]
+    connection: Any
+    if site.postgres is not None:
+        connection = Database(site.postgres.create_database("bare")).connect()
+    else:
+        connection = sqlite3.connect(site.place / "bare.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = wal")
+        connection.execute("PRAGMA synchronous = normal")
+
+    def put(heard: Transcript) -> None:
+        texts = [each.text for each in heard.segments]
+        cursor = connection.cursor()
+        cursor.execute("BEGIN")
+        rows: list[Any] = (
+            [{"text": text} for text in texts] if site.postgres else [(text,) for text in texts]
+        )
+        cursor.executemany(insert, rows)
+        cursor.execute("COMMIT")
+
+    with closing(connection):
+        connection.execute(create)
+        yield put
 
 
 @contextmanager
@@ -214,6 +282,7 @@ def site(name: str) -> Iterator[Site]:
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rushes-bench-")))
         where = f"sqlite:///{place}/rushes.db"
+        postgres = None
         if name == "postgres":
             (place / "server").mkdir()
             postgres = services.Postgres.start(place / "server")
@@ -229,7 +298,8 @@ def site(name: str) -> Iterator[Site]:
         for each in (OWNER, GUEST, STRANGER):
             people[each] = _person(server, each)
         server.stop()
-        yield Site(server, stack.enter_context(closing(Database(where))), people)
+        db = stack.enter_context(closing(Database(where)))
+        yield Site(server, db, people, place, postgres)
 
 
 def _person(server: Process, name: str) -> Person:

@@ -9,6 +9,9 @@ clock does not; `error` is the share of words that came out wrong.
   speech_first_words   the first words can be read, over the whole time
   speech_vs_…          the same against other libraries, with a model of the same size
   speech_memory        an hour against ten minutes (--long)
+  corpus_…             wrong words over those of bare faster-whisper, recording by recording:
+                       languages, mixes of them, music, channels, tracks (--only corpus); see
+                       benchmarks/hearing.py and benchmarks/corpus.py
 """
 
 # ruff: noqa: E402  the path has to be mended before the imports
@@ -37,8 +40,10 @@ from typing import Any
 
 import jiwer
 import numpy as np
+from benchmarks import hearing
 from benchmarks.contestants import speech_peers
 
+import ffmpegs
 import speech
 from running import Process, events_of, settings_for
 from rushes.engines.engine import BYTES_PER_SECOND, RATE
@@ -77,9 +82,15 @@ def main() -> None:
     parser.add_argument("--long", action="store_true", help="also the memory that an hour takes")
     names = [each.name for each in speech_peers.PEERS]
     parser.add_argument("--peers", default=",".join(names), help="separated by commas, or none")
+    parser.add_argument("--only", choices=["corpus"], help="how well it hears, and nothing else")
+    parser.add_argument("--kinds", default="", help="of the corpus, separated by commas")
     options = parser.parse_args()
+    if options.only == "corpus":
+        hearing.compare(MODEL, [each for each in options.kinds.split(",") if each])
+        return
     minutes = 1.0 if options.quick else options.minutes
     with tempfile.TemporaryDirectory(prefix="rushes-bench-") as directory:
+        ffmpegs.offer(Path(directory) / "ffmpegs")
         bench = Bench(Path(directory), minutes, options.rounds)
         bench.job()
         for peer in speech_peers.PEERS:

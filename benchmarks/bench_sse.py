@@ -180,7 +180,12 @@ def serve(url: str) -> None:
     relay = Relay(rushes.db, rushes.chores.number_events)
 
     async def stream(request: Request) -> StreamingResponse:
-        body = sse.stream(relay.subscribe(None, EventFilter(None)), still_allowed=lambda: True)
+        body = sse.stream(
+            relay.subscribe(None, EventFilter(None)),
+            still_allowed=lambda: True,
+            keep_alive_seconds=15,
+            retry_seconds=2,
+        )
         return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
     async def write_events(request: Request) -> JSONResponse:

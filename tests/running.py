@@ -10,13 +10,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import httpx2
+import pytest
 from fastapi import FastAPI
 from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
@@ -131,20 +133,21 @@ class Running(Clients):
         self.settings, sockets = self._listener.__enter__()
         self.server = Server(self.settings)
         self.rushes, self.services = self.server.rushes, self.server.services
-        before = dict(handlers.BUILT_IN)
-        if not self._transcodes:
-            handlers.BUILT_IN.clear()
-        handlers.BUILT_IN.update(self._table)
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            if not self._transcodes:
+                patch.setattr(handlers, "BUILT_IN", ())
+            patch.setattr(handlers, "table", partial(self._handlers, handlers.table))
             self.server.start()
-        finally:
-            handlers.BUILT_IN.clear()
-            handlers.BUILT_IN.update(before)
         self.url = self.services.base_url
         self._thread = threading.Thread(target=self.server.run_http, args=[sockets], daemon=True)
         self._thread.start()
         wait_for_server(self.settings.port)
         return self
+
+    def _handlers(
+        self, table: Callable[..., dict[str, Handler]], *args: Any, **given: Any
+    ) -> dict[str, Handler]:
+        return {**table(*args, **given), **self._table}
 
     def stop(self) -> None:
         if not self._stopped:

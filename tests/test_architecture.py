@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "rushes"
@@ -31,6 +33,73 @@ def test_programs_are_started_in_one_place_only() -> None:
 def test_no_file_has_outgrown_its_room() -> None:
     long = {name(path): len(path.read_text().splitlines()) for path in MODULES}
     assert {each: lines for each, lines in long.items() if lines > 600} == {}
+
+
+# Where data has no type of its own yet, or not any more.
+EDGES = (
+    "cli/",  # reads and prints the API's answers
+    "db/",  # where rows come from
+    "jobs/invariants.py",  # shows people rows of whatever table is wrong
+    "web/",  # makes JSON of records
+)
+UNTYPED = re.compile(r"\b(dict|Mapping|MutableMapping)\[str, (Any|object)\]")
+
+
+def untyped_names(module: ast.Module) -> set[str]:
+    """Names that stand for such a type in a module. JsonObject says that it is JSON by contract."""
+    named = {
+        target.id
+        for each in module.body
+        if isinstance(each, ast.Assign) and UNTYPED.search(ast.unparse(each.value))
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    return (named | {"Row", "Rows", "Params"}) - {"JsonObject"}
+
+
+def public_types(body: list[ast.stmt], of: str = "") -> Iterator[tuple[str, str]]:
+    """What a module's public functions take and return, and its public classes hold."""
+    for each in body:
+        if isinstance(each, ast.AnnAssign) and of:
+            yield f"{of}{ast.unparse(each.target)}", ast.unparse(each.annotation)
+        name = getattr(each, "name", "_")
+        if name.startswith("_"):
+            continue
+        if isinstance(each, ast.ClassDef):
+            yield from public_types(each.body, f"{of}{name}.")
+        # A row becomes a record there.
+        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and "from_row" not in name:
+            given = (*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs)
+            types = [*(one.annotation for one in given), each.returns]
+            yield f"{of}{name}", " ".join(ast.unparse(one) for one in types if one)
+
+
+def test_data_that_crosses_modules_has_a_type() -> None:
+    offenders = []
+    for path in MODULES:
+        if name(path).startswith(EDGES):
+            continue
+        module = ast.parse(path.read_text())
+        untyped = untyped_names(module)
+        for what, types in public_types(module.body):
+            if UNTYPED.search(types) or untyped & set(re.findall(r"\w+", types)):
+                offenders.append(f"{name(path)}: {what}")
+    assert offenders == []
+
+
+def test_rows_stay_in_the_store_that_has_read_them() -> None:
+    stores = [path for path in MODULES if path.name.endswith("store.py")]
+    assert stores
+    passed_on = re.compile(r"tx\.(all|one|change)")
+    offenders = [
+        f"{name(path)}:{each.lineno}"
+        for path in stores
+        for each in ast.walk(ast.parse(path.read_text()))
+        if isinstance(each, ast.Return)
+        and isinstance(each.value, ast.Call)
+        and passed_on.fullmatch(ast.unparse(each.value.func))
+    ]
+    assert offenders == []
 
 
 GUIDE = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text()

@@ -13,7 +13,7 @@ from world import World
 def read(world: World, since: int) -> list[int]:
     world.run(events.assign_positions)
     with world.db.read() as tx:
-        return [row["pos"] for row in events.read_since(tx, since)]
+        return [row.pos for row in events.read_since(tx, since)]
 
 
 def test_an_event_that_commits_late_is_not_skipped(postgres_world: World) -> None:
@@ -34,9 +34,9 @@ def test_a_reader_gets_pages_in_order(world: World) -> None:
     world.run(events.assign_positions)
     with world.db.read() as tx:
         first = events.read_since(tx, 0, limit=3)
-        second = events.read_since(tx, first[-1]["pos"], limit=3)
+        second = events.read_since(tx, first[-1].pos, limit=3)
         assert events.head(tx) == 5
-    assert [row["pos"] for row in first + second] == [1, 2, 3, 4, 5]
+    assert [row.pos for row in first + second] == [1, 2, 3, 4, 5]
 
 
 def test_old_events_are_forgotten_in_order_and_the_rest_stays_gapless(world: World) -> None:
@@ -116,7 +116,7 @@ def test_what_an_older_server_has_numbered_is_counted_by_the_next(world: World) 
     for expected in (1, 2):
         with world.db.read() as tx:
             [row] = read_store.totals(tx)
-        assert (row["state"], row["count"]) == ("completed", expected)
+        assert (row.state, row.count) == ("completed", expected)
         world.enqueue()
         world.complete(world.claim())
         world.run(events.assign_positions)

@@ -14,6 +14,7 @@ import pytest
 
 from running import Process, Running, settings_for
 from rushes import errors, handlers, kinds
+from rushes.handlers import built_in
 from rushes.kinds import Kind
 from rushes.worker.loop import Handler
 from shell import until
@@ -74,13 +75,25 @@ def test_kinds_that_cannot_work_stop_the_start(
     assert "resize" not in [each.name for each in kinds.everything()]
 
 
-def test_every_kind_of_rushes_own_has_a_handler_and_the_reverse() -> None:
-    built_in = dict.fromkeys(("transcode", "trim", "composite", "span", "transcribe"), NOTHING)
-    handlers.check(built_in)
+def test_every_kind_of_rushes_own_has_a_handler_and_the_reverse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert set(built_in.HANDLERS) == {each.name for each in built_in.KINDS if each.remote}
+    monkeypatch.delitem(built_in.HANDLERS, "trim")
     with pytest.raises(errors.BadSetting, match="there is no handler for the kind 'trim'"):
-        handlers.check({name: run for name, run in built_in.items() if name != "trim"})
-    with pytest.raises(errors.BadSetting, match="there is a handler, but no kind 'resize'"):
-        handlers.check({**built_in, "resize": NOTHING})
+        handlers.table()
+
+
+def test_rushes_own_kinds_are_nobody_elses(module: Any) -> None:
+    module.KINDS = [kinds.TRIM]
+    module.HANDLERS |= {"trim": print}
+    with pytest.raises(errors.BadSetting, match="of_my_own: trim has a handler already"):
+        handlers.table("of_my_own")
+    module.HANDLERS = {"purge": print}
+    for claimed in (Kind(name="purge"), kinds.PURGE):
+        module.KINDS = [claimed]
+        with pytest.raises(errors.BadSetting, match="'purge' is a kind of Rushes' own"):
+            handlers.table("of_my_own")
 
 
 def test_a_kind_does_not_speak_as_somebody_else() -> None:

@@ -51,8 +51,8 @@ def test_a_handler_is_three_lines(rushes: Rushes) -> None:
     done = rushes.job(job.id)
     assert (done.state, done.result) == (State.COMPLETED, 42)
     [execution] = rushes.executions(job.id)
-    assert execution["id"].startswith("exe_")
-    assert execution["outcome"] == "succeeded"
+    assert execution.id.startswith("exe_")
+    assert execution.outcome == "succeeded"
 
 
 def test_a_job_exists_exactly_if_the_callers_transaction_commits(rushes: Rushes) -> None:
@@ -161,7 +161,7 @@ def test_a_handler_that_is_registered_later_is_used(rushes: Rushes) -> None:
 
 def test_why_speaks_plainly(rushes: Rushes) -> None:
     def reasons(id: str) -> list[str]:
-        return [reason["code"] for reason in rushes.why(id)["reasons"]]
+        return [reason.code for reason in rushes.why(id).reasons]
 
     rushes.handler("resize")(lambda job: None)
     first = rushes.enqueue("resize", delay_seconds=3_600)
@@ -169,9 +169,9 @@ def test_why_speaks_plainly(rushes: Rushes) -> None:
     child = rushes.enqueue("resize", parent_id=needy.id)
     assert reasons(first.id) == ["backoff", "no_capable_worker"]
     assert reasons(needy.id) == ["no_capable_worker"]
-    assert "gpu" in rushes.why(needy.id)["reasons"][0]["sentence"]
+    assert "gpu" in rushes.why(needy.id).reasons[0].sentence
     assert reasons(child.id) == ["parent"]
-    assert rushes.why(needy.id)["position"] == 2
+    assert rushes.why(needy.id).position == 2
 
     preferring = rushes.enqueue("resize", needs=["gpu?"])
     crew = rushes.worker("cpu-box")
@@ -180,7 +180,7 @@ def test_why_speaks_plainly(rushes: Rushes) -> None:
     assert reasons(preferring.id) == ["ended"]
     plain = rushes.enqueue("resize")
     assert reasons(plain.id) == []
-    assert rushes.why(plain.id)["workers_that_could"] == ["cpu-box"]
+    assert rushes.why(plain.id).workers_that_could == ["cpu-box"]
     rushes.worker("gpu-box", capabilities=["gpu"]).step()
     preferring = rushes.enqueue("resize", needs=["gpu?"])
     rushes.pause()
@@ -195,7 +195,7 @@ def test_why_speaks_plainly(rushes: Rushes) -> None:
 
 def test_statistics_tell_users_apart(rushes: Rushes) -> None:
     rushes.enqueue_many([NewJob(kind="a", user_id="ann"), NewJob(kind="a", user_id="bob")])
-    assert {(row["user_id"], row["count"]) for row in rushes.stats()} == {("ann", 1), ("bob", 1)}
+    assert {(row.user_id, row.count) for row in rushes.stats()} == {("ann", 1), ("bob", 1)}
 
 
 WORKER = """
@@ -227,7 +227,7 @@ def test_sigterm_gives_the_job_back_within_a_second(rushes: Rushes, deaf: bool) 
     process.stdout.close()
     released = rushes.job(job.id)
     assert (released.state, released.attempt) == (State.QUEUED, 0)
-    assert rushes.executions(job.id)[0]["outcome"] == "released"
+    assert rushes.executions(job.id)[0].outcome == "released"
 
 
 SLOW_TO_START = """
@@ -248,7 +248,7 @@ def test_a_signal_that_comes_while_workers_start_gives_the_job_back(rushes: Rush
     command = [sys.executable, "-c", script, str(rushes.db.url.render_as_string(False))]
     assert subprocess.run(command, stdout=subprocess.PIPE, timeout=60).returncode == 0
     assert rushes.job(job.id).state is State.QUEUED
-    assert rushes.executions(job.id)[0]["outcome"] == "released"
+    assert rushes.executions(job.id)[0].outcome == "released"
 
 
 BREAKS_DOWN_ONCE = """

@@ -15,7 +15,7 @@ from rushes import errors, events
 from rushes.db.database import Tx
 from rushes.jobs import prune_store, read_store
 from rushes.jobs.job import ErrorClass, NewJob, State
-from rushes.jobs.prune_store import Keep
+from rushes.jobs.prune_store import Keep, PrunedCount
 from rushes.media import library as media_library
 from rushes.media import store as media_store
 from rushes.protocol import Claim
@@ -90,14 +90,14 @@ def test_counters_go_on_counting_what_was_deleted(world: World) -> None:
     failed(world)
     assert forget(world) == 2
     with world.db.read() as tx:
-        assert {row["state"]: row["count"] for row in read_store.totals(tx)} == {
+        assert {row.state: row.count for row in read_store.totals(tx)} == {
             "completed": 1,
             "failed": 2,
         }
         # What can be tried again is what is there.
         [group] = read_store.failure_groups(tx, None)
-        assert (group["count"], group["example"]) == (1, "boom")
-        assert prune_store.pruned(tx) == [{"kind": "noop", "count": 2}]
+        assert (group.count, group.example) == (1, "boom")
+        assert prune_store.pruned(tx) == [PrunedCount(kind="noop", count=2)]
 
 
 def test_whoever_is_killed_between_two_batches_has_lost_nothing(
@@ -281,7 +281,7 @@ def test_counts_are_exact_while_jobs_are_deleted(world: World) -> None:
     states = {State(row["state"]) for row in world.rows("SELECT DISTINCT state FROM jobs")}
     assert states <= {State.QUEUED, State.PROCESSING, State.CANCELED, State.COMPLETED, State.FAILED}
     with world.db.read() as tx:
-        told = {row["state"]: row["count"] for row in read_store.totals(tx)}
+        told = {row.state: row.count for row in read_store.totals(tx)}
     assert sum(told.values()) == len(left(world)) + sum(
         row["pruned"] for row in world.rows("SELECT pruned FROM job_counts")
     )

@@ -20,7 +20,7 @@ from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.jobs import invariants, passage_store, store
-from rushes.jobs.job import ErrorClass, Job, NewJob, State
+from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.jobs.queue import Claimant, Queue, QueueTerms
 from rushes.media import library
 from rushes.media import store as media_store
@@ -138,14 +138,24 @@ class World:
         return media_id
 
     def worker(
-        self, *, kinds: Sequence[str] = ("noop",), capabilities: Sequence[str] = (), name: str = "w"
+        self,
+        *,
+        kinds: Sequence[str] = ("noop",),
+        capabilities: Sequence[str] = (),
+        name: str = "w",
+        lowest_priority: Priority = Priority.LOW,
     ) -> Claimant:
         claimant = Claimant(
-            id=ids.new("wrk"), name=name, kinds=tuple(kinds), capabilities=tuple(capabilities)
+            id=ids.new("wrk"),
+            name=name,
+            kinds=tuple(kinds),
+            capabilities=tuple(capabilities),
+            lowest_priority=lowest_priority,
         )
+        urgent = lowest_priority is Priority.HIGH
 
         def join(tx: Tx) -> None:
-            fleet.register(tx, claimant.id, name)
+            fleet.register(tx, claimant.id, name, for_urgent=urgent)
             fleet.hello(tx, claimant.id, kinds=kinds, capabilities=capabilities, metadata={})
 
         self.run(join)

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,9 @@ from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.policy import Policy
 from rushes.jobs.prune_store import Keep
 from rushes.jobs.queue import Enqueued, Queue, QueueTerms
-from rushes.jobs.read_store import JobFilter
+from rushes.jobs.read_store import Attempt, JobCount, JobFilter
+from rushes.jobs.why import Explanation
+from rushes.records import JsonObject
 from rushes.storage import storage
 from rushes.storage.storage import Storage
 from rushes.threads import Supervised
@@ -184,7 +186,7 @@ class Rushes:
     def enqueue(
         self,
         kind: str,
-        args: Mapping[str, Any] | None = None,
+        args: JsonObject | None = None,
         *,
         connection: sa.Connection | sa.orm.Session | None = None,
         **options: Any,
@@ -211,7 +213,7 @@ class Rushes:
         with self.db.read() as tx:
             return read_store.list_jobs(tx, JobFilter(**wanted), before=before, limit=limit)
 
-    def executions(self, job_id: str) -> list[dict[str, Any]]:
+    def executions(self, job_id: str) -> list[Attempt]:
         with self.db.read() as tx:
             return read_store.attempts(tx, job_id)
 
@@ -221,7 +223,7 @@ class Rushes:
     def retry(self, job_id: str) -> Enqueued:
         return self.db.run(lambda tx: self.queue.retry(tx, job_id))
 
-    def stats(self) -> list[dict[str, Any]]:
+    def stats(self) -> list[JobCount]:
         with self.db.read() as tx:
             return read_store.stats(tx)
 
@@ -235,7 +237,7 @@ class Rushes:
 
         self.db.run(resume)
 
-    def why(self, job_id: str) -> dict[str, Any]:
+    def why(self, job_id: str) -> Explanation:
         """What a waiting job waits for, in plain words."""
         offline_ms = int(self.settings.offline_threshold * 1000)
         with self.db.read() as tx:
@@ -290,7 +292,7 @@ def _bell(db: Database) -> wakeup.Wakeup:
     return wakeup.PostgresWakeup(db.connect, dialects.CHANNEL, watch=db.deadlines.watch)
 
 
-def _new(kind: str, args: Mapping[str, Any] | None, options: Mapping[str, Any]) -> NewJob:
+def _new(kind: str, args: JsonObject | None, options: JsonObject) -> NewJob:
     known = set(NewJob.__dataclass_fields__) - {"kind", "args"}
     for name in options:
         if name not in known:

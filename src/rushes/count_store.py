@@ -7,9 +7,11 @@ be added. Jobs that have ended are counted for ever; live and failed ones while 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rushes.db.database import Database, Tx
+from rushes.records import Row, from_row
 
 LIVE = "'blocked','queued','processing'"
 ENDED = "'completed','failed','canceled'"
@@ -45,14 +47,23 @@ def failures(which: str) -> str:
 # Adding up, by whoever holds the lock of event_head
 
 
-def add_up(tx: Tx, head: dict[str, Any]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The last position there is, and those up to which all was added up."""
+
+    pos: int
+    counted_pos: int
+    live_pos: int
+    recount_due: int
+
+
+def add_up(tx: Tx, head: Head) -> None:
     """All events that have a position."""
-    until = head["pos"]
-    if until > head["counted_pos"]:
-        _count_incidents(tx, head["counted_pos"], until)
-        _count_ended(tx, head["counted_pos"], until)
-    if until > head["live_pos"] and head["recount_due"] == 0:
-        _move(tx, head["live_pos"], until)
+    if head.pos > head.counted_pos:
+        _count_incidents(tx, head.counted_pos, head.pos)
+        _count_ended(tx, head.counted_pos, head.pos)
+    if head.pos > head.live_pos and head.recount_due == 0:
+        _move(tx, head.live_pos, head.pos)
 
 
 def _count_ended(tx: Tx, after: int, until: int) -> None:
@@ -139,9 +150,18 @@ def _count_incidents(tx: Tx, after: int, until: int) -> None:
     )
 
 
-def incidents(tx: Tx) -> list[dict[str, Any]]:
-    """How often each was, by kind of job."""
-    return tx.all("SELECT type, kind, count FROM incident_counts ORDER BY type, kind")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentCount:
+    """How often there was such an incident with jobs of a kind."""
+
+    type: str
+    kind: str
+    count: int
+
+
+def incidents(tx: Tx) -> list[IncidentCount]:
+    rows = tx.all("SELECT type, kind, count FROM incident_counts ORDER BY type, kind")
+    return [from_row(IncidentCount, row) for row in rows]
 
 
 # Counting again
@@ -187,7 +207,7 @@ def recount_if_due(db: Database) -> bool:
     return db.run(lambda tx: _replace(tx, found))
 
 
-def _replace(tx: Tx, found: list[dict[str, Any]]) -> bool:
+def _replace(tx: Tx, found: Sequence[Row]) -> bool:
     [head] = [row for row in found if row["what"] == "position"]
     # Not if another replica was quicker: what was deleted since is in its figures only.
     moved = tx.one(

@@ -10,12 +10,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rushes import errors, kinds, sanitize, wakeup
+from rushes.accounts.known_workers import KnownWorkers
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
@@ -23,7 +25,9 @@ from rushes.jobs import job as job_data
 from rushes.jobs import log_store, passage_store, read_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import ErrorClass, Priority, State
+from rushes.jobs.policy import Strand
 from rushes.jobs.queue import Claimant, Queue
+from rushes.jobs.request_store import Asking
 from rushes.kinds import Grant
 from rushes.media import library, pipeline
 from rushes.media import store as media_store
@@ -49,6 +53,7 @@ from rushes.protocol import (
     Terms,
     capability_words,
 )
+from rushes.records import JsonObject
 from rushes.renditions import LISTS, cleaned, encode, planned, stamped
 from rushes.storage.storage import Storage
 from rushes.transcripts import archive, passages
@@ -83,6 +88,8 @@ class Dispatch(Files):
         self._queue = queue
         self.heartbeat_seconds = heartbeat_seconds
         self.keep_completed_qualities = keep_completed_qualities
+        # Of servers: what they remember of workers.
+        self.known: KnownWorkers | None = None
         self._followed_at: dict[str, float] = {}
         self._one_by_one = threading.Lock()
         queue.on_parts = self._follow
@@ -109,6 +116,13 @@ class Dispatch(Files):
                 boot_id=boot_id,
             )
         )
+        if self.known is not None:
+            self.known.forget(worker_id)
+
+    def offers(self, kinds: Collection[str]) -> list[Strand]:
+        """What there is to claim now, for whomever."""
+        with self._db.read() as tx:
+            return self._queue.offers(tx, kinds)
 
     def claim(
         self, worker: Claimant, limit: int, request_id: str | None = None
@@ -118,11 +132,9 @@ class Dispatch(Files):
         with self._one_by_one if worker.most_per_user else nullcontext():
             return self._db.run_step(lambda tx: self._queue.claim(tx, worker, limit, request_id))
 
-    def claimed_before(self, worker_id: str, request_id: str | None) -> list[Assignment]:
-        """What the same request was answered before, as far as it is still held."""
-        if request_id is None:
-            return []
-        return self._db.run_step(lambda tx: self._queue.claim_again(tx, worker_id, request_id))
+    def claimed_before(self, asked: Collection[Asking]) -> dict[Asking, list[Assignment]]:
+        """What the same requests were answered before, as far as it is still held."""
+        return self._db.run_step(lambda tx: self._queue.claim_again(tx, asked))
 
     def heartbeat(
         self,
@@ -131,15 +143,25 @@ class Dispatch(Files):
         stalled: Sequence[Claim] = (),
         answered: Sequence[str] = (),
     ) -> Pulse:
+        if self.known is not None and not claims and not stalled:
+            known = self.known.beat(worker_id, answered)
+            if known is not None:
+                return self._pulse({}, known)
         if answered:
             held = [*claims, *stalled]
             self._db.run(lambda tx: self._queue.free_unheard_of(tx, worker_id, answered, held))
 
         def beat(tx: Tx) -> tuple[Mapping[str, Beat], AdminState]:
+            tx.is_silent = True
             state = fleet.seen(tx, worker_id)
             return (self._queue.heartbeat(tx, claims) if claims else {}), state
 
         beats, state = self._db.run_step(beat)
+        if self.known is not None:
+            self.known.written(worker_id, state)
+        return self._pulse(beats, state)
+
+    def _pulse(self, beats: Mapping[str, Beat], state: AdminState) -> Pulse:
         return Pulse(beats, state is not AdminState.ENABLED, self.lease_seconds)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
@@ -153,7 +175,7 @@ class Dispatch(Files):
             job = jobs.held(tx, claim)
         if job is None:
             raise errors.ClaimLost("the claim is not held any more")
-        if job["division"] is not None:
+        if job.division is not None:
             # Of its whole it can say nothing new.
             return 0
         listed = cleaned(planned(renditions))
@@ -163,8 +185,8 @@ class Dispatch(Files):
             job = jobs.lock_if_held(tx, claim)
             if job is None:
                 raise errors.ClaimLost("the claim is not held any more")
-            if job["media_id"] is not None and kinds.output_of(job["kind"]) == kinds.WATCH:
-                version_id = library.start_version(tx, claim, job["media_id"])
+            if job.media_id is not None and kinds.output_of(job.kind) == kinds.WATCH:
+                version_id = library.start_version(tx, claim, job.media_id)
                 if media_store.declare(tx, version_id, declared):
                     playback_store.note_watchable(tx, version_id)
 
@@ -236,12 +258,12 @@ class Dispatch(Files):
                 raise errors.ClaimLost("the claim is not held any more")
             return passage_store.read(tx, claim.job_id)
 
-    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+    def transcript(self, claim: Claim) -> JsonObject | None:
         with self._db.read() as tx:
             job = jobs.held(tx, claim)
             if job is None:
                 raise errors.ClaimLost("the claim is not held any more")
-            kept = archive.current(tx, job["media_id"]) if job["media_id"] else None
+            kept = archive.current(tx, job.media_id) if job.media_id else None
         if kept is None:
             return None
         return {**transcripts.encode(kept.transcript), "speakers": dict(kept.names)}
@@ -254,7 +276,7 @@ class Dispatch(Files):
 
     def owned(self, worker_id: str, claims: Iterable[Claim], grant: Grant) -> list[Claim]:
         with self._db.read() as tx:
-            kinds = [(each, jobs.kind_claimed_by(tx, each, worker_id)) for each in claims]
+            kinds = [(each, read_store.kind_claimed_by(tx, each, worker_id)) for each in claims]
         return [each for each, kind in kinds if kind is not None and grant.covers(kind)]
 
     def _follow(self, tx: Tx, wholes: Collection[str]) -> None:
@@ -302,7 +324,7 @@ def _stamped(tx: Tx, report: Progress) -> Progress:
     return replace(report, detail=told)
 
 
-def _fitting(members: dict[str, Any], limit_bytes: int) -> dict[str, Any]:
+def _fitting(members: JsonObject, limit_bytes: int) -> JsonObject:
     """Those that fit into so much JSON, from the first on."""
     kept, room = {}, limit_bytes - len("{}")
     for name, value in members.items():
@@ -325,7 +347,7 @@ class WorkerCalls(Coordinator):
         self._name = worker_name
         self._grant = grant
 
-    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+    def call(self, verb: Verb, arguments: JsonObject) -> Any:
         claims = [found for value in arguments.values() if (found := _claim_of(value))]
         if not claims:
             # Without one nobody could say whose it is: such a verb is written here.
@@ -397,6 +419,14 @@ def _claim_of(value: Any) -> Claim | None:
     return found if isinstance(found, Claim) else None
 
 
+class Ask(Protocol):
+    """Claim together with all others who wait; None when that is over."""
+
+    def __call__(
+        self, claimant: Claimant, limit: int, request_id: str | None, *, now: bool
+    ) -> Future[list[Assignment]] | None: ...
+
+
 class Local(WorkerCalls):
     """The in-process transport of one worker."""
 
@@ -412,9 +442,11 @@ class Local(WorkerCalls):
         stands_aside: Callable[[], bool] = lambda: False,
         lowest_priority: Priority = Priority.LOW,
         most_per_user: int | None = None,
+        ask: Ask | None = None,
     ) -> None:
-        """`stands_aside`: asked before each claim whether the jobs are better left to others. For
-        the rest see `Claimant`."""
+        """`stands_aside`: asked before each claim whether the jobs are better left to others.
+        `ask`: who claims for all workers of this process together, if anybody does. For the rest
+        see `Claimant`."""
         super().__init__(dispatch, worker_id, worker_name, None)
         self._db = db
         self._bell = bell
@@ -427,8 +459,10 @@ class Local(WorkerCalls):
             lowest_priority=lowest_priority,
             most_per_user=most_per_user,
         )
+        self._ask = ask
         self._interrupted = False
         self._asked: str | None = None
+        self._waits_for: Future[list[Assignment]] | None = None
 
     def hello(self, hello: Hello) -> None:
         """On the terms that the worker was started with."""
@@ -438,7 +472,8 @@ class Local(WorkerCalls):
             capabilities=tuple(capability_words(hello.capabilities)),
             boot_id=hello.boot_id,
         )
-        self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name))
+        urgent = self._me.lowest_priority is Priority.HIGH
+        self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name, for_urgent=urgent))
         super().hello(hello)
 
     def claim(
@@ -451,18 +486,46 @@ class Local(WorkerCalls):
         until = time.monotonic() + wait_seconds
         # In this process only the database can lose an answer; then the loop asks once more.
         again, self._asked = request_id == self._asked, request_id
-        if again and (held := self._dispatch.claimed_before(self._me.id, request_id)):
-            return held
+        if again and request_id is not None:
+            asking = Asking(self._me.id, request_id)
+            if held := self._dispatch.claimed_before([asking]).get(asking):
+                return held
         while True:
             mark = self._bell.mark()
-            assignments = []
-            if not self._stands_aside():
-                assignments = self._dispatch.claim(self._me, limit, request_id)
             left = until - time.monotonic()
-            if assignments or left <= 0 or self._interrupted:
-                return assignments
             # Jittered, so that workers that started together do not poll together.
-            self._bell.wait(mark, min(left, self._poll_seconds * random.uniform(0.75, 1.25)))
+            pause = min(left, self._poll_seconds * random.uniform(0.75, 1.25))
+            if self._stands_aside():
+                found: list[Assignment] | None = []
+            else:
+                found = self._claimed_with_others(limit, request_id, pause)
+            waited = found is not None
+            if found is None:
+                found = self._dispatch.claim(self._me, limit, request_id)
+            left = until - time.monotonic()
+            if found or left <= 0 or self._interrupted:
+                return found
+            if not waited:
+                self._bell.wait(mark, min(left, pause))
+
+    def _claimed_with_others(
+        self, limit: int, request_id: str | None, wait_seconds: float
+    ) -> list[Assignment] | None:
+        """None when nobody claims for all."""
+        if self._ask is None:
+            return None
+        now = wait_seconds <= 0
+        answer = self._waits_for = self._ask(self._me, limit, request_id, now=now)
+        if answer is None:
+            return None
+        if self._interrupted:
+            answer.cancel()
+        try:
+            return answer.result(None if now else wait_seconds)
+        except CancelledError:
+            return []
+        except TimeoutError:
+            return [] if answer.cancel() else answer.result()
 
     def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
         """Those without files together. Those that others follow one by one, with what follows."""
@@ -486,4 +549,6 @@ class Local(WorkerCalls):
 
     def interrupt(self) -> None:
         self._interrupted = True
+        if (answer := self._waits_for) is not None:
+            answer.cancel()
         self._bell.ring_here()

@@ -6,10 +6,12 @@ numbers committed rows under one lock. So a reader that has seen position n has 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rushes import count_store, kinds
 from rushes.db.database import Tx
+from rushes.records import from_row
 
 BATCH = 10_000
 # How the events of a kind begin.
@@ -64,20 +66,41 @@ def assign_positions(tx: Tx) -> int:
     )
     if before is None or after is None:
         return 0
-    count_store.add_up(tx, after)
+    count_store.add_up(tx, from_row(count_store.Head, after))
     return int(after["pos"] - before["pos"])
 
 
-def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[dict[str, Any]]:
-    return tx.all(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A change that was told of. `data`: JSON; the rest is as it was when it happened."""
+
+    pos: int
+    at: int
+    type: str
+    media_id: str | None
+    job_id: str | None
+    worker_id: str | None
+    user_id: str | None
+    state: str | None
+    attempt: int | None
+    epoch: int | None
+    progress: float | None
+    stage: str | None
+    error_code: str | None
+    data: str | None
+
+
+def read_since(tx: Tx, position: int, limit: int = 1_000) -> list[Event]:
+    rows = tx.all(
         "SELECT * FROM events WHERE pos > :position ORDER BY pos LIMIT :limit",
         position=position,
         limit=limit,
     )
+    return [from_row(Event, row) for row in rows]
 
 
-def read_range(tx: Tx, after: int, until: int, **of: str | None) -> list[dict[str, Any]] | None:
-    """The rows behind position `after` up to `until`, of a `user_id`, `media_id` or `job_id` if
+def read_range(tx: Tx, after: int, until: int, **of: str | None) -> list[Event] | None:
+    """Those behind position `after` up to `until`, of a `user_id`, `media_id` or `job_id` if
     given; None when some of that range are forgotten already."""
     given = {name: value for name, value in of.items() if value is not None}
     guards = "".join(f" AND {name} = :{name}" for name in given)
@@ -89,7 +112,7 @@ def read_range(tx: Tx, after: int, until: int, **of: str | None) -> list[dict[st
     )
     # Asked afterwards, so that what was forgotten in between is noticed.
     pruned = tx.one("SELECT pruned_pos FROM event_head WHERE pruned_pos > :after", after=after)
-    return None if pruned else rows
+    return None if pruned else [from_row(Event, row) for row in rows]
 
 
 def news(tx: Tx) -> tuple[int, bool]:

@@ -1,7 +1,8 @@
 """The kinds of jobs: what each is called, what it makes, and what may be done with it. Pure.
 
-Rushes' own are in `TABLE`. `declare` adds those of others, when a process starts. A kind that
-nobody has declared here may still be run by a worker that was granted it.
+Rushes' own are in `TABLE`, because SQL and pipelines are made of them. `declare` adds those of
+others, when a process starts. A kind that nobody has declared here may still be run by a worker
+that was granted it.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ _declared: dict[str, Kind] = {}
 def declare(kinds: Iterable[Kind]) -> None:
     """Add kinds that are not Rushes' own; what was declared before under such a name gives way."""
     for kind in kinds:
+        if kind.remote and TABLE.get(kind.name) is kind:
+            # Those that came first have their handlers: nobody else's is taken for them.
+            continue
         if kind.name in TABLE:
             raise errors.BadSetting(f"{kind.name!r} is a kind of Rushes' own")
         if kind.output in (WATCH, TRANSCRIPT):

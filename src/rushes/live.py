@@ -18,7 +18,9 @@ import msgspec
 
 from rushes import clock, errors, events
 from rushes.db.database import Database
+from rushes.events import Event
 from rushes.jobs.job import without_old_pace
+from rushes.records import JsonObject
 from rushes.threads import Supervised
 
 log = logging.getLogger("rushes.live")
@@ -414,30 +416,30 @@ class Relay:
 _encode = msgspec.json.Encoder().encode
 
 
-def message_of(row: dict[str, Any]) -> Message:
-    type: str = row["type"]
+def message_of(event: Event) -> Message:
+    type = event.type
     facts = {
-        "id": row["job_id"] or row["media_id"] or row["worker_id"],
+        "id": event.job_id or event.media_id or event.worker_id,
         "type": type,
-        "status": row["state"],
-        "progress": row["progress"],
-        "stage": row["stage"],
-        "media_id": row["media_id"],
-        "job_id": row["job_id"],
-        "attempt": row["attempt"],
-        "error_code": row["error_code"],
-        "at": clock.rfc3339(row["at"]),
+        "status": event.state,
+        "progress": event.progress,
+        "stage": event.stage,
+        "media_id": event.media_id,
+        "job_id": event.job_id,
+        "attempt": event.attempt,
+        "error_code": event.error_code,
+        "at": clock.rfc3339(event.at),
     }
     facts = {name: value for name, value in facts.items() if value is not None}
-    more = without_old_pace(_more(row["data"]), row["stage"])
+    more = without_old_pace(_more(event.data), event.stage)
     return Message(
-        position=row["pos"],
+        position=event.pos,
         type=type,
-        media_id=row["media_id"],
-        job_id=row["job_id"],
-        user_id=None if type.startswith("worker.") else row["user_id"],
+        media_id=event.media_id,
+        job_id=event.job_id,
+        user_id=None if type.startswith("worker.") else event.user_id,
         # The facts come first, and nobody's data replaces them.
-        frame=_frame(row["pos"], type, {**facts, **more, **facts}),
+        frame=_frame(event.pos, type, {**facts, **more, **facts}),
     )
 
 
@@ -448,11 +450,11 @@ def reset(position: int) -> Message:
     )
 
 
-def _frame(position: int, type: str, body: dict[str, Any]) -> bytes:
+def _frame(position: int, type: str, body: JsonObject) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (position, type.encode(), _encode(body))
 
 
-def _more(data: str | None) -> dict[str, Any]:
+def _more(data: str | None) -> JsonObject:
     try:
         more = msgspec.json.decode(data) if data else {}
     except msgspec.DecodeError:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from rushes import errors, kinds, verbs
+from rushes.records import JsonObject
 from rushes.verbs import Verb, verb
 
 VERSION = 1
@@ -49,15 +50,15 @@ class Hello:
     """What a worker can do; said each time it starts."""
 
     kinds: Annotated[Sequence[KindName], Meta(max_length=256)]
-    capabilities: Sequence[str] | Mapping[str, Any] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Sequence[str] | JsonObject = ()
+    metadata: JsonObject = field(default_factory=dict)
     boot_id: Annotated[
         RandomId | None,
         Meta(description="Fresh for each process. What another one of this worker held is freed."),
     ] = None
 
 
-def capability_words(said: Sequence[str] | Mapping[str, Any]) -> list[str]:
+def capability_words(said: Sequence[str] | JsonObject) -> list[str]:
     """Of an object, each name that is not false or empty; where it is a text, or a list of some,
     also `name:text`."""
     if not isinstance(said, Mapping):
@@ -90,7 +91,7 @@ class Assignment:
     job_id: str
     claim_id: str
     kind: str
-    args: dict[str, Any]
+    args: JsonObject
     media_id: str | None
     user_id: str
     epoch: int
@@ -185,7 +186,7 @@ class Progress:
     engine_model: str | None = None
     # For people: `renditions` and `audio` (see `renditions.told`), `speed` (× real time),
     # `eta_seconds`, `text`, `warnings`.
-    detail: Mapping[str, Any] | None = None
+    detail: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +235,7 @@ class Part:
     """A job that does a share of a divided job's work."""
 
     kind: Annotated[str, Meta(max_length=64)]
-    args: Mapping[str, Any] = field(default_factory=dict)
+    args: JsonObject = field(default_factory=dict)
     needs: Needs = ()
 
 
@@ -251,7 +252,7 @@ class Coordinator:
     """The server as a worker sees it. A verb is one method here, one of the same name in
     `dispatch`, and one of the job's context if handlers are to use it."""
 
-    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+    def call(self, verb: Verb, arguments: JsonObject) -> Any:
         """What a transport does with every verb that it does not implement itself."""
         raise NotImplementedError(verb.name)
 
@@ -363,7 +364,7 @@ class Coordinator:
         attempt goes on behind it."""
 
     @verb("GET", "/transcript/{job_id}", "Read a transcript", reply="transcript", slow=True)
-    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+    def transcript(self, claim: Claim) -> JsonObject | None:
         """What is said in the job's media, as people read it now (`text`, `language`, `segments`,
         `words`, and by `speakers` what people call them); null while there is none."""
 

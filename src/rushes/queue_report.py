@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from rushes import clock, errors
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, FleetWorker, WorkerStatus
@@ -15,11 +14,11 @@ from rushes.jobs import read_store, relation_store, store
 from rushes.jobs import why as reasons
 from rushes.jobs.job import Job, Priority, State
 from rushes.jobs.queue import QueueTerms
-from rushes.jobs.read_store import JobFilter
+from rushes.jobs.read_store import EndedCount, FailureGroup, JobCount, JobFilter
+from rushes.jobs.why import Explanation
 
 # How old the counts of all jobs may be.
 TOTALS_SECONDS = 3.0
-Rows = Sequence[Mapping[str, Any]]
 MOST_BUCKETS = 60
 # Up to a week of them; each divides a day.
 BUCKET_SECONDS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800)
@@ -34,10 +33,10 @@ class Totals:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._turn = threading.Lock()
-        self._rows: Rows | None = None
+        self._rows: Sequence[JobCount] | None = None
         self._fresh_until = 0.0
 
-    def get(self, db: Database) -> Rows:
+    def get(self, db: Database) -> Sequence[JobCount]:
         rows = self._rows
         if rows is not None and (self._clock() < self._fresh_until or self._turn.locked()):
             return rows
@@ -51,7 +50,7 @@ class Totals:
             return self._rows
 
 
-def why(tx: Tx, job: Job, terms: QueueTerms, *, offline_after_ms: int) -> dict[str, Any]:
+def why(tx: Tx, job: Job, terms: QueueTerms, *, offline_after_ms: int) -> Explanation:
     """What a waiting job waits for, in plain words."""
     parent = store.get(tx, job.parent_id) if job.parent_id else None
     parts = relation_store.counts(tx, job.id) if job.divided_at is not None else None
@@ -66,53 +65,78 @@ def why(tx: Tx, job: Job, terms: QueueTerms, *, offline_after_ms: int) -> dict[s
         preferred_idle=_preferred_idle(job, online),
         prefer_wait_ms=terms.prefer_wait_ms,
         parent=parent.state if parent else None,
-        parts=parts["parts"] if parts else 0,
-        parts_completed=parts["completed"] if parts else 0,
+        parts=parts.parts if parts else 0,
+        parts_completed=parts.completed if parts else 0,
         is_user_disabled=read_store.is_user_disabled(tx, job.user_id),
     )
     return reasons.explain(job, facts)
 
 
-def summary(rows: Rows, failures: Rows, paused: Sequence[str]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """How many jobs there are by state, by kind and state, and by user and state."""
+
+    states: dict[str, int]
+    kinds: dict[str, dict[str, int]]
+    users: dict[str, dict[str, int]]
+    oldest_queued_at: int | None
+    wait_seconds: float | None
+    run_seconds: float | None
+    failures: Sequence[FailureGroup]
+    paused: Sequence[str]
+
+
+def summary(
+    counts: Sequence[JobCount], failures: Sequence[FailureGroup], paused: Sequence[str]
+) -> Summary:
     """From the counts per kind, user and state."""
     states = dict.fromkeys((str(state) for state in State), 0)
-    kinds: dict[str, dict[str, Any]] = {}
+    kinds: dict[str, dict[str, int]] = {}
     users: dict[str, dict[str, int]] = {}
-    for row in rows:
-        states[row["state"]] += row["count"]
-        kind = kinds.setdefault(row["kind"], dict.fromkeys(states, 0))
-        kind[row["state"]] += row["count"]
-        user = users.setdefault(row["user_id"], dict.fromkeys(states, 0))
-        user[row["state"]] += row["count"]
-    return {
-        "states": states,
-        "kinds": kinds,
-        "users": users,
-        "oldest_queued_at": clock.rfc3339(
-            min((r["oldest_queued_at"] for r in rows if r["state"] == "queued"), default=None)
-        ),
-        "wait_seconds": _mean(rows, "wait_ms"),
-        "run_seconds": _mean(rows, "run_ms"),
-        "failures": [
-            {
-                **row,
-                "last_failed_at": clock.rfc3339(row["last_failed_at"]),
-                "can_retry": row["error_code"] not in errors.OF_THE_SOURCE,
-            }
-            for row in failures
-        ],
-        "paused": list(paused),
-    }
+    for each in counts:
+        kind = kinds.setdefault(each.kind, dict.fromkeys(states, 0))
+        user = users.setdefault(each.user_id or "", dict.fromkeys(states, 0))
+        for counted in (states, kind, user):
+            counted[each.state] += each.count
+    queued = (each.oldest_queued_at for each in counts if each.state is State.QUEUED)
+    return Summary(
+        states=states,
+        kinds=kinds,
+        users=users,
+        oldest_queued_at=min((at for at in queued if at is not None), default=None),
+        wait_seconds=_mean([(each.wait_ms, each.count) for each in counts]),
+        run_seconds=_mean([(each.run_ms, each.count) for each in counts]),
+        failures=failures,
+        paused=paused,
+    )
 
 
-def history(tx: Tx, wanted: JobFilter, hours: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """The jobs that ended in a period of time, which begins `at`."""
+
+    at: int
+    completed: int
+    failed: int
+    canceled: int
+    wait_seconds: float | None
+    run_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    bucket_seconds: int
+    items: list[Bucket]
+
+
+def history(tx: Tx, wanted: JobFilter, hours: int) -> History:
     """How jobs ended of late, in buckets of time that are the same for everybody; oldest first."""
     width, count = _buckets(hours)
     now = read_store.now(tx)
     since = now - now % width - (count - 1) * width
-    found = {row["number"]: row for row in read_store.ended(tx, wanted, since=since, width=width)}
-    items = [_bucket(since + n * width, found.get(n, {})) for n in range(count)]
-    return {"bucket_seconds": width // 1000, "items": items}
+    found = {each.number: each for each in read_store.ended(tx, wanted, since=since, width=width)}
+    items = [_bucket(since + n * width, found.get(n, EndedCount(number=n))) for n in range(count)]
+    return History(bucket_seconds=width // 1000, items=items)
 
 
 def _buckets(hours: int) -> tuple[int, int]:
@@ -121,25 +145,26 @@ def _buckets(hours: int) -> tuple[int, int]:
     return seconds * 1000, -(-hours * 3600 // seconds)
 
 
-def _bucket(at: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    counts = {name: row.get(name, 0) for name in ("completed", "failed", "canceled")}
-    return {
-        "at": clock.rfc3339(at),
-        **counts,
-        "wait_seconds": _seconds(row.get("wait_ms")),
-        "run_seconds": _seconds(row.get("run_ms")),
-    }
+def _bucket(at: int, ended: EndedCount) -> Bucket:
+    return Bucket(
+        at=at,
+        completed=ended.completed,
+        failed=ended.failed,
+        canceled=ended.canceled,
+        wait_seconds=_seconds(ended.wait_ms),
+        run_seconds=_seconds(ended.run_ms),
+    )
 
 
-def _seconds(ms: Any) -> float | None:
-    return None if ms is None else round(float(ms) / 1000, 3)
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None else round(ms / 1000, 3)
 
 
-def _mean(rows: Rows, column: str) -> float | None:
-    known = [row for row in rows if row[column] is not None]
-    count = sum(row["count"] for row in known)
-    total = sum(float(row[column]) * row["count"] for row in known)
-    return round(total / count / 1000, 3) if count else None
+def _mean(averages: Sequence[tuple[float | None, int]]) -> float | None:
+    """Of averages in milliseconds, each of so many jobs."""
+    known = [(ms, count) for ms, count in averages if ms is not None]
+    count = sum(count for _, count in known)
+    return _seconds(sum(ms * count for ms, count in known) / count) if count else None
 
 
 def somebody_can(tx: Tx, kind: str, *, besides: str, offline_after_ms: int) -> bool:

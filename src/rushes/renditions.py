@@ -6,7 +6,7 @@ A worker is not trusted: what does not fit is left out, never an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 
 from rushes import clock, sanitize
 from rushes.protocol import Rendition
+from rushes.records import JsonObject
 from rushes.tools import playlist
 
 GROUP = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -30,7 +31,7 @@ RANGES = ("SDR", "PQ", "HLG")
 MOST = 200
 
 
-def told(renditions: Sequence[Rendition]) -> dict[str, list[dict[str, Any]]]:
+def told(renditions: Sequence[Rendition]) -> dict[str, list[JsonObject]]:
     """As `detail` of a report has them: sounds beside pictures are listed apart."""
     videos = [_told(each) for each in renditions if each.kind == "video"]
     audios = [_told(each) for each in renditions if each.kind == "audio"]
@@ -39,7 +40,7 @@ def told(renditions: Sequence[Rendition]) -> dict[str, list[dict[str, Any]]]:
     return {"renditions": videos, "audio": audios} if audios else {"renditions": videos}
 
 
-def _told(rendition: Rendition) -> dict[str, Any]:
+def _told(rendition: Rendition) -> JsonObject:
     known = {name: value for name, value in asdict(rendition).items() if value is not None}
     return {
         **known,
@@ -48,7 +49,7 @@ def _told(rendition: Rendition) -> dict[str, Any]:
     }
 
 
-def stamped(detail: Mapping[str, Any], before: Any, at: int) -> dict[str, Any]:
+def stamped(detail: JsonObject, before: Any, at: int) -> JsonObject:
     """With the times at which each rendition began and was whole: as they were told `before`, or
     else `at`. What a worker says of them only counts for what was made earlier."""
     now = clock.rfc3339(at) or ""
@@ -61,7 +62,7 @@ def stamped(detail: Mapping[str, Any], before: Any, at: int) -> dict[str, Any]:
     return {**detail, **times}
 
 
-def _stamped(each: dict[str, Any], known: Mapping[str, Any], now: str) -> dict[str, Any]:
+def _stamped(each: JsonObject, known: JsonObject, now: str) -> JsonObject:
     told = known.get(str(each.get("name")), {})
     status = each.get("status")
     started = _moment(told.get("started_at"), now) or _moment(each.get("started_at"), now)
@@ -78,7 +79,7 @@ def _moment(value: Any, now: str) -> str | None:
     return value if isinstance(value, str) and MOMENT.fullmatch(value) and value <= now else None
 
 
-def _listed(detail: Any) -> list[dict[str, Any]]:
+def _listed(detail: Any) -> list[JsonObject]:
     found = detail if isinstance(detail, dict) else {}
     lists = [found.get(name) for name in LISTS]
     some = [each for entries in lists if isinstance(entries, list) for each in entries]

@@ -42,12 +42,12 @@ from rushes.media import pipeline, purge, trash
 from rushes.settings import Settings
 from rushes.threads import Supervised
 from rushes.tools import programs
-from rushes.transcripts import search
+from rushes.transcripts import search, vocabulary
 from rushes.transcripts import store as transcripts
+from rushes.transcripts.on_disk import TranscriptFolder
 from rushes.uploads import folder, uploads
 from rushes.web.http import addresses, open_streams
 from rushes.web.http.connection import Connection
-from rushes.web.http.doorbell import Doorbell
 from rushes.web.server import create_app
 from rushes.web.services import Services
 from rushes.webhooks import fanout
@@ -137,6 +137,8 @@ class Server:
             self._cut_ended,
             self._index_moments,
         ]
+        if place := self.settings.transcripts_dir:
+            self.rushes.chores.also.append(TranscriptFolder(self.rushes.db, Path(place)).tick)
         self._start_workers()
         self._thread(self.rushes.chores.run, CHORES)
         self._thread(self.rushes.retention.run, RETENTION)
@@ -186,7 +188,7 @@ class Server:
         self.services.stopping.set()
         # A database that is silent must not keep anybody here.
         self.rushes.db.deadlines.hurry(GRACE_SECONDS)
-        self.services.doorbell.close()
+        self.services.dispatcher.close()
         self.services.relay.close()
         if self._folder is not None:
             self._folder.stop()
@@ -304,6 +306,7 @@ class Server:
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
             stands_aside=stands_aside,
+            ask=self.services.dispatcher.ask,
             **claiming,
         )
         metadata = {"host": host, "pid": os.getpid(), "place": "server", **capabilities.pod()}
@@ -417,7 +420,7 @@ class Server:
             now = read_store.now(tx)
             for worker in fleet.all_workers(tx):
                 status = worker.status(now, offline_ms)
-                if status is not WorkerStatus.ACTIVE:
+                if status not in (WorkerStatus.ACTIVE, worker.announced):
                     fleet.announce(tx, worker.id, status)
 
         self.rushes.db.run(announce)
@@ -451,7 +454,7 @@ class Server:
             self._titles_indexed = not self.rushes.db.run(search.catch_up)
         elif not self._speech_indexed:
             self._speech_indexed = not self.rushes.db.run(search.catch_up_speech)
-        self.rushes.db.run(search.check_words)
+        self.rushes.db.run(vocabulary.check)
 
 
 def services(rushes: Rushes) -> Services:
@@ -465,7 +468,6 @@ def services(rushes: Rushes) -> Services:
         dispatch=rushes.dispatch,
         chores=rushes.chores,
         relay=Relay(rushes.db, rushes.chores.number_events),
-        doorbell=Doorbell(rushes.bell),
         engines=Registry(options(rushes.settings)),
         local_token=secrets.token_urlsafe(32),
     )

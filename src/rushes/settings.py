@@ -16,18 +16,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from rushes import units
+from rushes.units import DAY, GIB, HOUR, MINUTE
+
 PREFIX = "RUSHES_"
 CONFIG = "RUSHES_CONFIG"
 DEFAULT_FILE = "rushes.toml"
 HIDDEN = "***"
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
-KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
-SIZES = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": GIB, "TIB": TIB}
-SIZES |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b)?", re.IGNORECASE)
-UNITS = {"ms": 0.001, "s": 1.0, "m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY}
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?")
 # SQLAlchemy reads a URL in the same way: user, a colon, anything, an at sign.
 PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@", re.DOTALL)
 PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*")
@@ -146,6 +142,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY
+    event_keep_alive: Annotated[
+        float,
+        _seconds(
+            "How often a stream of events on which nothing happens says so; below what proxies"
+            " allow to be idle.",
+            0.1,
+            30,
+        ),
+    ] = 15.0
+    event_retry: Annotated[
+        float,
+        _seconds(
+            "After how long a client whose stream of events ended is asked to come back (`retry`);"
+            " Rushes' own pages begin sooner and slow down.",
+            0.1,
+            10 * MINUTE,
+        ),
+    ] = 2.0
     security_log_retention: Annotated[
         float, _seconds("How long entries of the security log are kept.", DAY, 3650 * DAY)
     ] = 90 * DAY
@@ -252,6 +266,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How long a request of the OpenAI-compatible API waits for its words.", 0.01, DAY),
     ] = HOUR
+    transcripts_dir: Annotated[
+        str,
+        _text(
+            "A folder in which each transcription is also kept as a file for other programs:"
+            " JOB_ID/transcript.json; none: only in the database."
+        ),
+    ] = ""
     watch_dir: Annotated[
         str, _text("A folder whose files are taken in as they appear; none: nothing is watched.")
     ] = ""
@@ -437,9 +458,9 @@ def show(name: str, value: Any) -> str:
     if FIELDS[name].is_kept and not value:
         return "never"
     if FIELDS[name].is_duration:
-        return format_seconds(value)
+        return units.format_seconds(value)
     if FIELDS[name].is_size:
-        return format_bytes(value)
+        return units.format_bytes(value)
     return str(hide(value, FIELDS[name].secret))
 
 
@@ -448,23 +469,6 @@ def hide(value: Any, secret: str | None) -> Any:
     if secret == "url":
         return PASSWORD_OPTION.sub(rf"\1{HIDDEN}", PASSWORD.sub(rf"\1:{HIDDEN}@", str(value)))
     return HIDDEN if secret and value else value
-
-
-def format_seconds(seconds: float) -> str:
-    """In the largest unit that leaves no fraction: 6h, 90s, 500ms."""
-    for unit in ("d", "h", "min", "s"):
-        if seconds >= UNITS[unit] and seconds % UNITS[unit] == 0:
-            return f"{int(seconds // UNITS[unit])}{unit}"
-    return f"{seconds * 1000:g}ms" if seconds else "0s"
-
-
-def format_bytes(size: int) -> str:
-    """In the largest unit that leaves no fraction: 2GiB, 1500000B."""
-    for unit in ("TiB", "GiB", "MiB", "KiB"):
-        whole, rest = divmod(size, SIZES[unit.upper()])
-        if whole and not rest:
-            return f"{whole}{unit}"
-    return f"{size}B"
 
 
 def describe() -> str:
@@ -540,7 +544,7 @@ class SettingField:
         if self.is_duration:
             assert low is not None
             assert high is not None
-            return f"a duration from {format_seconds(low)} to {format_seconds(high)}"
+            return f"a duration from {units.format_seconds(low)} to {units.format_seconds(high)}"
         if self.is_size:
             return "a size such as 500MB or 10GiB"
         if kind is int:
@@ -557,10 +561,10 @@ class SettingField:
             value = value.strip()
             if self.is_kept and value.lower() == "never":
                 value = 0.0
-            elif self.is_duration and (match := DURATION.fullmatch(value)):
-                value = float(match[1]) * UNITS[match[2] or "s"]
-            elif self.is_size and (match := SIZE.fullmatch(value)):
-                value = int(float(match[1]) * SIZES[(match[2] or "").upper()])
+            elif self.is_duration and (seconds := units.parse_seconds(value)) is not None:
+                value = seconds
+            elif self.is_size and (size := units.parse_bytes(value)) is not None:
+                value = size
             elif typing.get_origin(typing.get_args(self.type)[0]) is Literal:
                 value = value.lower()
         converted = msgspec.convert(value, self.type, strict=False, dec_hook=_path)

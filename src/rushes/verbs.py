@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 
+from rushes.records import JsonObject
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -65,7 +67,7 @@ class Verb:
         spread = [each for given in self.parameters.values() for each in _spread(given)]
         return [each for each in spread if not (self.by_header and each.name in _CLAIM)]
 
-    def told(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def told(self, arguments: JsonObject) -> JsonObject:
         """As JSON has it."""
         said: dict[str, Any] = {}
         for name, value in arguments.items():
@@ -73,7 +75,7 @@ class Verb:
             said |= _flat(plain) if is_data(self.parameters[name].type) else {name: plain}
         return said
 
-    def understood(self, said: Mapping[str, Any]) -> dict[str, Any]:
+    def understood(self, said: JsonObject) -> JsonObject:
         """The arguments of the method; `said` has been checked."""
         return {name: _made(each, said) for name, each in self.parameters.items()}
 
@@ -188,14 +190,14 @@ def _default(each: Any) -> Any:
     return inspect.Parameter.empty if each.default is MISSING else each.default
 
 
-def _flat(plain: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(plain: JsonObject) -> JsonObject:
     """A claim inside other data stands in its place there, too."""
     inner = plain.get("claim")
     rest = {name: value for name, value in plain.items() if name != "claim"}
     return {**inner, **rest} if isinstance(inner, dict) else dict(plain)
 
 
-def _made(given: Field, said: Mapping[str, Any]) -> Any:
+def _made(given: Field, said: JsonObject) -> Any:
     if is_data(given.type):
         return given.type(**{each.name: _made(each, said) for each in data_members(given.type)})
     value = said.get(given.name, given.default)

@@ -135,7 +135,7 @@ def test_a_gentle_stop_gives_the_job_back_uncounted(
     given_back = server.rushes.job(job.id)
     assert (given_back.state, given_back.attempt, given_back.error_code) == ("queued", 0, None)
     [execution] = server.rushes.executions(job.id)
-    assert execution["outcome"] == "released"
+    assert execution.outcome == "released"
 
 
 def test_an_idle_worker_leaves_at_once(server: Running, command: Callable[..., Command]) -> None:

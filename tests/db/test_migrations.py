@@ -97,7 +97,7 @@ def test_an_attempt_under_way_is_completed_after_the_upgrade(
     assert done.state == "completed"
     with db.read() as tx:
         assert worlds.current_version(tx, "med_1") == "ver_2"
-        assert [row["name"] for row in media_store.artifacts(tx, "ver_2")] == ["a.txt"]
+        assert [row.name for row in media_store.artifacts(tx, "ver_2")] == ["a.txt"]
         broken = [each.invariant for each in invariants.check(tx)]
     # The rows were made by hand, without their events.
     assert set(broken) <= {"I7", "I23b", "I23c"}
@@ -305,13 +305,13 @@ def test_jobs_that_ended_before_the_upgrade_are_counted_once(
     schema.migrate(db)
     for _ in range(2):
         with db.read() as tx:
-            found = {row["state"]: row for row in read_store.stats(tx)}
-            assert {state: row["count"] for state, row in found.items()} == {
+            found = {str(row.state): row for row in read_store.stats(tx)}
+            assert {state: row.count for state, row in found.items()} == {
                 "completed": 2,
                 "failed": 1,
                 "queued": 1,
             }
-            assert (found["completed"]["wait_ms"], found["completed"]["run_ms"]) == (2, 7)
+            assert (found["completed"].wait_ms, found["completed"].run_ms) == (2, 7)
             counted = invariants.INVARIANTS["I28"][1]
             assert tx.all(counted) == []
         db.run(events.assign_positions)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import speech
 from rushes.engines import vad
 from rushes.engines.engine import BYTES_PER_SECOND, RATE
 
@@ -96,3 +100,43 @@ def test_a_long_sound_is_cut_where_it_is_quiet() -> None:
     found = vad.not_silent(sound)
     assert found[0] == pytest.approx((0.0, 12.0), abs=0.1)
     assert found[-1][1] == pytest.approx(len(sound) / BYTES_PER_SECOND)
+
+
+def hum(length: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A low note with its overtones, of power 1."""
+    at = np.arange(length) / RATE
+    wave = np.sum([np.sin(110 * n * math.tau * at) / n for n in range(1, 12)], axis=0)
+    return np.asarray(wave / np.sqrt(np.mean(wave**2)))
+
+
+def pcm(samples: np.ndarray[Any, np.dtype[np.float64]]) -> bytes:
+    return bytes((samples * min(1.0, 30_000 / np.abs(samples).max())).astype("<i2"))
+
+
+@pytest.mark.parametrize("decibels", [6, 12])
+def test_a_voice_is_found_under_a_loud_hum(decibels: int) -> None:
+    at, samples, middles = 0.0, [], []
+    for each in speech.librivox():
+        middles += [at + (word.start + word.end) / 2 for word in each.words]
+        samples.append(np.frombuffer(each.sound, "<i2").astype(np.float64))
+        at += len(each.sound) / BYTES_PER_SECOND
+    voice = np.concatenate(samples)
+    level = np.sqrt(np.mean(voice**2)) * 10 ** (decibels / 20)
+    found = vad.speech(pcm(voice + level * hum(len(voice))))
+    heard = sum(any(start <= middle <= end for start, end in found) for middle in middles)
+    assert heard >= 0.97 * len(middles)
+
+
+def test_a_hum_by_itself_is_no_speech() -> None:
+    assert list(vad.speech(pcm(8000 * hum(40 * RATE)))) == []
+
+
+@pytest.mark.parametrize("length", [0, RATE, 2 * RATE + 255, 31 * RATE + 7])
+def test_what_does_not_go_on_all_the_time_stays(length: int) -> None:
+    """A click in silence, whatever the length is."""
+    samples = np.zeros(length, np.float32)
+    if length:
+        samples[length // 2] = 0.5
+    left = vad.without_hum(samples)
+    assert left.shape == samples.shape
+    assert left == pytest.approx(samples, abs=0.01)

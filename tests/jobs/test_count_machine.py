@@ -111,7 +111,7 @@ class History:
                 assert tx.all(invariants.INVARIANTS[name][1]) == []
             told: Counter[str] = Counter()
             for row in read_store.totals(tx):
-                told[row["state"]] += row["count"]
+                told[row.state] += row.count
             assert told == {row["state"]: row["number"] for row in tx.all(REAL)}
 
 

@@ -20,7 +20,7 @@ from world import World
 def found(world: World) -> dict[str, int]:
     """By state, as everybody is told."""
     with world.db.read() as tx:
-        return {row["state"]: row["count"] for row in read_store.totals(tx)}
+        return {row.state: row.count for row in read_store.totals(tx)}
 
 
 def is_kept(world: World) -> bool:
@@ -117,13 +117,13 @@ def test_the_oldest_queued_job_is_known_by_kind_and_user(world: World) -> None:
     world.enqueue("other", user_id="bob")
     with world.db.read() as tx:
         start = read_store.now(tx) - 5_000
-        of_all = {(row["kind"], row["user_id"]): row for row in read_store.stats(tx)}
+        of_all = {(row.kind, row.user_id): row for row in read_store.stats(tx)}
         [noop, other] = read_store.totals(tx)
         [of_ada] = read_store.stats(tx, "ada")
-    assert of_all["noop", "ada"]["oldest_queued_at"] == start
-    assert of_all["noop", "bob"]["oldest_queued_at"] == start + 5_000
-    assert (noop["oldest_queued_at"], other["oldest_queued_at"]) == (start, start + 5_000)
-    assert of_ada["oldest_queued_at"] == start
+    assert of_all["noop", "ada"].oldest_queued_at == start
+    assert of_all["noop", "bob"].oldest_queued_at == start + 5_000
+    assert (noop.oldest_queued_at, other.oldest_queued_at) == (start, start + 5_000)
+    assert of_ada.oldest_queued_at == start
 
 
 def test_failures_are_grouped_by_what_they_failed_of(world: World) -> None:
@@ -134,11 +134,11 @@ def test_failures_are_grouped_by_what_they_failed_of(world: World) -> None:
         with world.db.read() as tx:
             groups = read_store.failure_groups(tx, "ada")
             assert read_store.failure_groups(tx, "bob") == []
-        assert [(row["error_code"], row["count"]) for row in groups] == [
+        assert [(row.error_code, row.count) for row in groups] == [
             ("broken", 2),
             ("missing", 1),
         ]
-        assert {row["example"] for row in groups} == {"boom"}
+        assert {row.example for row in groups} == {"boom"}
         world.run(events.assign_positions)
 
 

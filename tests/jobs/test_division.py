@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rushes import errors, queue_report
-from rushes.jobs import relation_store
+from rushes.jobs import relation_store, why
 from rushes.jobs.job import ErrorClass, State
 from rushes.jobs.lifecycle import MAX_CLAIMS
 from rushes.media import library
@@ -108,7 +108,7 @@ def test_only_the_parts_of_the_last_division_are_counted(world: World) -> None:
     with world.db.read() as tx:
         counted = relation_store.counts(tx, job_id)
     assert counted is not None
-    assert (counted["parts"], counted["completed"], counted["progress"]) == (2, 0, 0)
+    assert (counted.parts, counted.completed, counted.progress) == (2, 0, 0)
 
 
 @pytest.mark.parametrize("parts", [0, 2_001])
@@ -338,7 +338,7 @@ def test_it_says_how_many_parts_it_waits_for(world: World) -> None:
     world.complete(world.claim())
     with world.db.read() as tx:
         told = queue_report.why(tx, world.job(job_id), world.terms, offline_after_ms=60_000)
-    assert told["reasons"] == [{"code": "parts", "sentence": "It waits for 2 of 3 parts."}]
+    assert told.reasons == [why.Reason("parts", "It waits for 2 of 3 parts.")]
 
 
 def test_parts_of_another_kind_need_what_they_say(world: World) -> None:

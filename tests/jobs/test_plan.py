@@ -115,7 +115,7 @@ def test_the_history_looks_at_nothing_that_ended_before(
     for wanted in (JobFilter(), JobFilter(user_id="", kind="noop", not_kinds=["webhook"])):
         with world.db.read() as tx:
             told = queue_report.history(tx, wanted, 24)
-        assert sum(each["completed"] for each in told["items"]) == 1
+        assert sum(each.completed for each in told.items) == 1
     monkeypatch.undo()
     assert len(found) == 2
     for _, plan in found:
@@ -140,13 +140,13 @@ def test_waiting_and_running_are_told_where_the_job_ended(world: World) -> None:
     world.complete(_begun(world))
     with world.db.read() as tx:
         told = queue_report.history(tx, JobFilter(), 1)
-    buckets = [each for each in told["items"] if each["completed"] or each["failed"]]
-    assert {each["wait_seconds"] for each in buckets} == {30.0}
-    assert {each["run_seconds"] for each in buckets} <= {10.0, None}
-    assert sum(each["completed"] for each in buckets) == 2
-    assert sum(each["failed"] for each in buckets) == 1
-    assert buckets[-1] is told["items"][-1]
-    assert buckets[0]["at"] < buckets[-1]["at"]
+    buckets = [each for each in told.items if each.completed or each.failed]
+    assert {each.wait_seconds for each in buckets} == {30.0}
+    assert {each.run_seconds for each in buckets} <= {10.0, None}
+    assert sum(each.completed for each in buckets) == 2
+    assert sum(each.failed for each in buckets) == 1
+    assert buckets[-1] is told.items[-1]
+    assert buckets[0].at < buckets[-1].at
 
 
 def test_figures_read_no_job_but_the_first_of_each_line(

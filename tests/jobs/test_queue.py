@@ -16,6 +16,7 @@ from rushes.jobs import read_store
 from rushes.jobs.job import ErrorClass, NewJob, Outcome, Priority, State
 from rushes.jobs.policy import Policy
 from rushes.jobs.queue import Claimant
+from rushes.jobs.request_store import Asking
 from rushes.media import library, trash_store
 from rushes.protocol import Claim
 from world import EPOCH, World
@@ -23,7 +24,7 @@ from world import EPOCH, World
 
 def outcomes(world: World, job_id: str) -> list[str | None]:
     with world.db.read() as tx:
-        return [each["outcome"] for each in read_store.attempts(tx, job_id)]
+        return [each.outcome for each in read_store.attempts(tx, job_id)]
 
 
 # Enqueue
@@ -299,6 +300,16 @@ def test_the_preference_does_not_wait_for_a_gpu_worker_of_another_trade(world: W
     world.worker(kinds=["other"], capabilities=["gpu"])
     world.enqueue(needs=["gpu?"])
     assert world.claim_all(cpu)
+
+
+def test_the_preference_waits_for_a_worker_that_is_kept_for_urgent_jobs_with_those_alone(
+    world: World,
+) -> None:
+    cpu = world.worker()
+    world.worker(capabilities=["gpu"], lowest_priority=Priority.HIGH)
+    world.enqueue(needs=["gpu?"], priority="high")
+    usual = world.enqueue(needs=["gpu?"])
+    assert [each.job_id for each in world.claim_all(cpu, 9)] == [usual]
 
 
 def test_fair_policy_gives_users_turns(world: World) -> None:
@@ -836,8 +847,9 @@ def claimed_by_request(world: World, worker: Claimant, request: str, limit: int 
 
 
 def claimed_again(world: World, worker: Claimant, request: str) -> list[Claim]:
-    taken = world.run(lambda tx: world.queue.claim_again(tx, worker.id, request))
-    return [each.claim for each in taken]
+    asking = Asking(worker.id, request)
+    taken = world.run(lambda tx: world.queue.claim_again(tx, [asking]))
+    return [each.claim for each in taken.get(asking, [])]
 
 
 def free_unheard_of(
@@ -1126,14 +1138,14 @@ def test_statistics_per_user_and_kind(world: World) -> None:
     world.advance(3)
     world.complete(claim)
     with world.db.read() as tx:
-        found = {(row["kind"], row["user_id"], row["state"]): row for row in read_store.stats(tx)}
-    assert {key: row["count"] for key, row in found.items()} == {
+        found = {(row.kind, row.user_id, row.state): row for row in read_store.stats(tx)}
+    assert {key: row.count for key, row in found.items()} == {
         ("noop", "ann", "queued"): 1,
         ("noop", "ann", "completed"): 1,
         ("other", "bob", "queued"): 1,
     }
-    done = found["noop", "ann", "completed"]
-    assert (done["wait_ms"], done["run_ms"]) == (2_000, 3_000)
+    done = found["noop", "ann", State.COMPLETED]
+    assert (done.wait_ms, done.run_ms) == (2_000, 3_000)
 
 
 def test_jobs_are_listed_newest_first_in_pages(world: World) -> None:
@@ -1154,8 +1166,8 @@ def test_every_change_is_an_event_in_commit_order_without_gaps(world: World) -> 
     world.complete(world.claim())
     world.check()
     with world.db.read() as tx:
-        told = [row for row in events.read_since(tx, 0) if row["job_id"] == job_id]
-    assert [row["type"] for row in told] == [
+        told = [row for row in events.read_since(tx, 0) if row.job_id == job_id]
+    assert [row.type for row in told] == [
         "noop.queued",
         "noop.started",
         "noop.progress",
@@ -1163,4 +1175,4 @@ def test_every_change_is_an_event_in_commit_order_without_gaps(world: World) -> 
         "noop.started",
         "noop.completed",
     ]
-    assert [row["pos"] for row in told] == sorted(row["pos"] for row in told)
+    assert [row.pos for row in told] == sorted(row.pos for row in told)

@@ -251,7 +251,7 @@ def test_positions_are_given_once_and_in_order_while_many_write(world: World) ->
             world.run(events.assign_positions)
             with world.db.read() as tx:
                 fresh = events.read_since(tx, seen[-1] if seen else 0)
-            seen.extend(row["pos"] for row in fresh)
+            seen.extend(row.pos for row in fresh)
             if last_look and not fresh:
                 return
 

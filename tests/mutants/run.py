@@ -34,6 +34,8 @@ SUITE = [
     "tests/jobs/test_queue.py",
     "tests/jobs/test_division.py",
     "tests/worker/test_loop.py",
+    "tests/test_dispatcher.py",
+    "tests/test_known_workers.py",
     "tests/test_events.py",
     "tests/jobs/test_races.py",
     "tests/db/test_database.py",

@@ -7,6 +7,9 @@ Each is (name, file, right text, wrong text, …more pairs). The suite must noti
 from __future__ import annotations
 
 STORE = "jobs/store.py"
+REQUESTS = "jobs/request_store.py"
+DISPATCHER = "dispatcher.py"
+KNOWN = "accounts/known_workers.py"
 LIFE = "jobs/lifecycle.py"
 QUEUE = "jobs/queue.py"
 PARTS = "jobs/relation_store.py"
@@ -209,34 +212,67 @@ MUTANTS: list[Mutant] = [
     (
         "hung_worker_is_offline",
         QUEUE,
-        'for row in rows if row["silent"] and row["id"] in changed',
-        'for row in rows if row["id"] in changed',
+        "for each in lost if each.loss.silent and each.id in changed",
+        "for each in lost if each.id in changed",
     ),
     # Requests and processes
     (
         "late_heartbeat_frees_what_came_after_it",
-        STORE,
+        REQUESTS,
         " AND claimed_by = :worker_id AND claim_request IN (SELECT value FROM {each::requests})",
         " AND claimed_by = :worker_id AND coalesce(:requests, '') <> ''",
     ),
     (
         "heartbeat_frees_what_it_lists",
-        STORE,
+        REQUESTS,
         " AND claim_id NOT IN (SELECT value FROM {each::held})",
         " AND coalesce(:held, '') <> ''",
     ),
     (
         "heartbeat_frees_what_is_anothers",
-        STORE,
+        REQUESTS,
         " AND claimed_by = :worker_id AND claim_request IN",
         " AND coalesce(:worker_id, '') <> '' AND claim_request IN",
     ),
     (
         "request_of_another_is_answered",
-        STORE,
-        "claimed_by = :worker_id AND claim_request = :request_id AND ",
-        "coalesce(:worker_id, '') <> '' AND claim_request = :request_id AND ",
+        REQUESTS,
+        'jobs.claimed_by = given.worker_id"\n        " AND jobs.claim_request = given.request_id AND ',
+        "coalesce(given.worker_id, '') <> ''\"\n        \" AND jobs.claim_request = given.request_id AND ",
     ),
+    # Whoever waits
+    ("dispatcher_asks_only_the_first", DISPATCHER, "TRIES = 2", "TRIES = 1"),
+    (
+        "dispatcher_keeps_what_nobody_took",
+        DISPATCHER,
+        "elif not each.deliver(jobs):",
+        "elif each.deliver(jobs) is None:",
+    ),
+    (
+        "dispatcher_misses_a_ring",
+        DISPATCHER,
+        "            and self._bell.mark() == self._mark\n",
+        "",
+    ),
+    (
+        "dispatcher_never_answers_again",
+        DISPATCHER,
+        "            if each.is_new and",
+        "            if not each.is_new and",
+    ),
+    (
+        "revoked_keys_are_remembered",
+        KNOWN,
+        "if known.holder.id not in worker_ids",
+        "if known.holder.id",
+    ),
+    (
+        "keys_outlive_the_flush",
+        KNOWN,
+        "if self._is_kept_true else None\n        return",
+        "if True else None\n        return",
+    ),
+    ("idle_heartbeats_free_nothing", KNOWN, "        if not asked:\n", "        if asked:\n"),
     (
         "new_process_frees_its_own",
         STORE,
@@ -433,6 +469,12 @@ MUTANTS: list[Mutant] = [
     ),
     ("no_courtesy", QUEUE, "return self.terms.prefer_wait_ms if better else 0", "return 0"),
     (
+        "courtesy_to_workers_kept_for_urgent_jobs",
+        READ,
+        "workers.for_urgent = 0",
+        "workers.for_urgent >= 0",
+    ),
+    (
         "courtesy_to_busy_workers",
         READ,
         "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)\n",
@@ -455,11 +497,16 @@ MUTANTS: list[Mutant] = [
         "queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END",
         "queued_at = {now}",
     ),
-    ("children_do_not_wait", QUEUE, 'row["state"] = State.BLOCKED', 'row["state"] = State.QUEUED'),
+    (
+        "children_do_not_wait",
+        QUEUE,
+        "replace(row, state=State.BLOCKED)",
+        "replace(row, state=State.QUEUED)",
+    ),
     (
         "nobody_frees_children",
         QUEUE,
-        """        self._relations.unblock(tx, [row["id"] for row in completed if row["awaited"]])\n""",
+        "        self._relations.unblock(tx, [each.id for each in completed if each.awaited])\n",
         "",
     ),
     # Parts
@@ -526,7 +573,7 @@ MUTANTS: list[Mutant] = [
     (
         "parts_are_divided_again",
         QUEUE,
-        'if whole["whole_id"] is not None:',
+        "if whole.whole_id is not None:",
         "if False:",
     ),
     (
@@ -569,8 +616,8 @@ MUTANTS: list[Mutant] = [
     (
         "damaged_files_are_adopted",
         "media/files.py",
-        'return {row["key"] for row in rows if row["key"] in present and self._is_same(row)}',
-        'return {row["key"] for row in rows}',
+        "return {row.key for row in rows if row.key in present and self._is_same(row)}",
+        "return {row.key for row in rows}",
     ),
     (
         "what_others_have_is_discarded",
@@ -594,7 +641,7 @@ MUTANTS: list[Mutant] = [
     (
         "repeat_is_refused",
         QUEUE,
-        'if closed is not None and closed["outcome"] in said:',
+        "if closed is not None and closed.outcome in said:",
         "if False:",
     ),
     (

@@ -42,6 +42,10 @@ FILMS = {
     "Lecture 7: fractals": f"{FRACTAL}start_scale=0.05:end_scale=0.02",
     "Drone test flight": f"{SHADES}3:c0=0x0f4c81:c1=0xa7d8f0:c2=0xffffff",
 }
+SECTIONS = (
+    *("account", "profiles", "transcription", "models"),
+    *("users", "tokens", "webhooks", "health"),
+)
 CALL = "Telephone call, two voices"
 
 
@@ -86,6 +90,10 @@ def _fill(server: Running, folder: Path) -> str:
     """Films, a recording that is transcribed, and work in every state; the recording's id."""
     with server.client() as admin:
         admin.post("/profiles", json={"name": "quick", "preset": "ultrafast"})
+        calls = {"name": "calls", "language": "en", "speakers": 2, "vocabulary": ["Chicago"]}
+        meetings = {"name": "meetings", "language": "de", "diarize": True, "prompt": "Woche 20."}
+        for profile in (calls, meetings):
+            admin.post("/transcription-profiles", json=profile)
     for number, (title, picture) in enumerate(FILMS.items()):
         film = _film(folder / f"{number}.mp4", picture, seconds=5 + number)
         _upload(server, film, title, transcribe="false")
@@ -175,7 +183,7 @@ def _shots(server: Running, call: str) -> Iterator[Shot]:
     if failed:
         yield Shot("job", f"/queue/{failed[0]['id']}")
     yield Shot("workers", "/workers")
-    for section in ("account", "profiles", "models", "users", "tokens", "webhooks", "health"):
+    for section in SECTIONS:
         yield Shot(f"settings-{section}", f"/settings/{section}")
     yield Shot("sign-in", "/sign-in")
 

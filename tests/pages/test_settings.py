@@ -26,7 +26,8 @@ SECTIONS = {
     "account": "Account",
     "tokens": "Tokens",
     "webhooks": "Webhooks",
-    "profiles": "Profiles",
+    "profiles": "Encoding profiles",
+    "transcription": "Transcription profiles",
     "models": "Speech models",
     "users": "Users",
     "security": "Security log",
@@ -73,6 +74,7 @@ def test_every_section_is_open_to_everybody_who_may_see_it(
         admin.post("/users", json={"name": "ada"})
         admin.post("/tokens", json={"name": MARKUP, "scopes": ["admin"]})
         admin.post("/webhooks", json={"url": "http://127.0.0.1:1/hook", "types": ["media.*"]})
+        admin.post("/transcription-profiles", json={"name": "talks", "language": "de"})
     page = visit(server, "/settings")
     nav = page.get_by_role("navigation", name="Settings")
     for id, title in SECTIONS.items():
@@ -97,6 +99,8 @@ def test_every_section_fits_a_phone(server: Running, visit: Visit) -> None:
         admin.post("/users", json={"name": name})
         admin.post("/tokens", json={"name": "t" * 100, "scopes": ["read"]})
         admin.post("/profiles", json={"name": "p" * 64})
+        terms = {"model": "m" * 100, "vocabulary": ["v" * 100]}
+        admin.post("/transcription-profiles", json={"name": "t" * 64, **terms})
         url = f"http://127.0.0.1:1/{'x' * 300}"
         admin.post("/webhooks", json={"url": url, "types": ["*"]})
     page = visit(server, "/settings", phone=True)
@@ -110,6 +114,10 @@ def test_every_section_fits_a_phone(server: Running, visit: Visit) -> None:
     page.goto(f"{server.url}/settings/profiles")
     page.get_by_role("button", name="Edit default").click()
     expect(page.get_by_label("Height of size 1")).to_be_visible()
+    assert not is_too_wide(page)
+    page.goto(f"{server.url}/settings/transcription")
+    page.get_by_role("button", name=re.compile("Edit t")).click()
+    expect(page.get_by_label("Names and terms")).to_have_value("v" * 100)
     assert not is_too_wide(page)
 
 
@@ -253,7 +261,7 @@ def test_a_user_is_added_limited_kept_out_and_let_in(server: Running, visit: Vis
 
 def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, visit: Visit) -> None:
     page = visit(server, "/settings")
-    page.get_by_role("link", name="Profiles").click()
+    page.get_by_role("link", name="Encoding profiles").click()
     expect(row(page, "default")).to_contain_text("As it came")
     act(page, "default", "Duplicate")
     drawer = page.get_by_role("dialog", name="New profile")
@@ -266,7 +274,8 @@ def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, vi
     save = drawer.get_by_role("button", name="Save")
     save.click()
     expect(quality).to_have_accessible_description(re.compile("^Must be less than or equal to 51"))
-    expect(name).to_have_accessible_description(re.compile("pattern"))
+    not_allowed = "It has characters that are not allowed here."
+    expect(name).to_have_accessible_description(not_allowed)
     expect(drawer.get_by_label("Height of size 1")).to_have_accessible_description(
         re.compile("4320")
     )
@@ -307,6 +316,84 @@ def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, vi
     expect(row(page, "talks")).not_to_be_visible()
     page.get_by_role("button", name="Actions for default").click()
     expect(page.get_by_role("menuitem", name="Set back")).to_be_disabled()
+
+
+def test_a_transcription_profile_is_made_with_the_keyboard_refused_and_changed(
+    server: Running, visit: Visit
+) -> None:
+    page = visit(server, "/settings/transcription")
+    expect(page.get_by_role("heading", name="No transcription profiles yet")).to_be_visible()
+    page.get_by_role("button", name="New profile").press("Enter")
+    drawer = page.get_by_role("dialog", name="New transcription profile")
+    name = drawer.get_by_label("Name", exact=True)
+    expect(name).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(name).to_have_accessible_description("This is needed.")
+    page.keyboard.type("Team talks")
+    drawer.get_by_label("Speakers", exact=True).select_option("range")
+    drawer.get_by_label("At least").fill("4")
+    drawer.get_by_label("At most").fill("2")
+    save = drawer.get_by_role("button", name="Save")
+    save.click()
+    expect(drawer.get_by_label("At most")).to_have_accessible_description(
+        "This must not be less than the least."
+    )
+    drawer.get_by_label("At most").fill("99")
+    drawer.get_by_label("What it is about").fill("x" * 1001)
+    drawer.get_by_label("Names and terms").fill("Ada\n" + "y" * 101)
+    drawer.get_by_label("Sound track").fill("0")
+    save.click()
+    for label, said in (
+        ("Name", "It has characters that are not allowed here."),
+        ("At most", "Must be less than or equal to 50."),
+        ("What it is about", "Must have at most 1000 characters."),
+        ("Names and terms", "Term 2: Must have at most 100 characters."),
+        ("Sound track", "Must be greater than or equal to 1."),
+    ):
+        field = drawer.get_by_label(label, exact=True)
+        expect(field).to_have_accessible_description(said)
+    expect(name).to_be_focused()
+    assert not barriers(page)
+    name.fill("team-talks")
+    drawer.get_by_label("At most").fill("6")
+    drawer.get_by_label("What it is about").fill("The weekly meeting.")
+    drawer.get_by_label("Names and terms").fill("Ada\nGrace")
+    drawer.get_by_label("Sound track").fill("")
+    drawer.get_by_label("Language").select_option("de")
+    save.press("Enter")
+    expect(page.get_by_text("The transcription profile “team-talks” is saved.")).to_be_visible()
+    summary = "German · 4 to 6 speakers · with a prompt · 2 terms"
+    expect(row(page, "team-talks")).to_contain_text(summary)
+    expect(page.get_by_text("Give one the name “default”")).to_be_visible()
+    with server.client() as admin:
+        made = admin.get("/transcription-profiles/team-talks").json()
+        given = {"language": "de", "diarize": True, "min_speakers": 4, "max_speakers": 6}
+        assert given.items() <= made.items()
+        assert (made["prompt"], made["vocabulary"]) == ("The weekly meeting.", ["Ada", "Grace"])
+        assert made["model"] is made["speakers"] is made["track"] is made["task"] is None
+
+        act(page, "team-talks", "Duplicate")
+        drawer = page.get_by_role("dialog", name="New transcription profile")
+        drawer.get_by_label("Name", exact=True).fill("team-talks")
+        drawer.get_by_role("button", name="Save").click()
+        expect(drawer.get_by_role("alert")).to_contain_text("already")
+        drawer.get_by_label("Name", exact=True).fill("default")
+        drawer.get_by_role("button", name="Save").click()
+        expect(row(page, "default").get_by_text("Default", exact=True)).to_be_visible()
+
+        page.get_by_role("button", name="Edit team-talks").click()
+        drawer = page.get_by_role("dialog", name="Transcription profile “team-talks”")
+        drawer.get_by_label("Speakers", exact=True).select_option("none")
+        drawer.get_by_label("Translate into English").check()
+        drawer.get_by_role("button", name="Save").click()
+        expect(row(page, "team-talks")).to_contain_text("into English · speakers not told apart")
+        made = admin.get("/transcription-profiles/team-talks").json()
+        assert (made["diarize"], made["min_speakers"], made["task"]) == (False, None, "translate")
+        act(page, "default", "Delete")
+        answer(page, "Delete")
+        expect(row(page, "default")).not_to_be_visible()
+        listed = admin.get("/transcription-profiles").json()["items"]
+    assert [each["name"] for each in listed] == ["team-talks"]
 
 
 def test_a_webhook_whose_receiver_keeps_failing_says_so(server: Running, visit: Visit) -> None:
@@ -398,6 +485,24 @@ def test_a_model_is_fetched_with_progress_and_removed(
     page.get_by_role("button", name=f"Remove {NAME}").click()
     answer(page, "Remove")
     expect(toy).to_contain_text("Not installed")
+
+
+def test_a_model_that_is_not_listed_is_fetched_by_its_name(
+    server: Running, visit: Visit, hub: Hub
+) -> None:
+    page = visit(server, "/settings/models", phone=True)
+    name = page.get_by_role("textbox", name="Another model")
+    name.press("Enter")
+    expect(name).to_have_accessible_description("This is needed.")
+    name.fill("a/b/c")
+    name.press("Enter")
+    expect(name).to_have_accessible_description(re.compile("^There is no such model"))
+    assert not barriers(page)
+    name.fill("toys/nowhere")
+    name.press("Enter")
+    expect(about(page, "toys/nowhere").get_by_role("alert")).to_contain_text("download failed")
+    expect(name).to_have_value("")
+    assert not is_too_wide(page)
 
 
 def test_health_says_what_is_wrong_and_what_to_do(

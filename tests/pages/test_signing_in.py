@@ -25,14 +25,13 @@ DROP = """() => {
 
 @pytest.fixture
 def server(serve: Callable[..., Running]) -> Running:
-    return serve()
+    return serve(event_keep_alive=0.1)
 
 
 @pytest.fixture
 def quick_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """They notice soon that their session has ended."""
-    often = partial(sse.stream, check_seconds=0.1, keepalive_seconds=0.1)
-    monkeypatch.setattr(sse, "stream", often)
+    monkeypatch.setattr(sse, "stream", partial(sse.stream, check_seconds=0.1))
 
 
 def add_user(server: Running, name: str = "ada") -> str:

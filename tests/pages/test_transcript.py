@@ -209,6 +209,34 @@ def test_speakers_are_renamed_everywhere_and_told_apart_better(
     expect(chips).to_have_text(["Ada <script>", "Speaker 2", "Ada <script>"])
 
 
+def test_speakers_are_told_apart_later(
+    server: Running, talk: Callable[..., str], visit: Visit
+) -> None:
+    media_id = talk()
+    page = visit(server, f"/watch/{media_id}")
+    choose(page, "More", "Tell speakers apart")
+    dialog = page.get_by_role("dialog", name="Tell speakers apart")
+    count = dialog.get_by_label("How many speakers")
+    count.fill("51")
+    expect(count).to_have_accessible_description("A whole number from 1 to 50, or nothing.")
+    expect(dialog.get_by_role("button", name="Tell apart")).to_be_disabled()
+    count.fill("3")
+    assert barriers(page) == []
+    count.press("Enter")
+    expect(dialog).to_have_count(0)
+    expect(panel(page).get_by_text("Telling the speakers apart is queued.")).to_be_visible()
+    panel(page).get_by_role("button", name="More", exact=True).click()
+    item = page.get_by_role("menuitem", name="Tell speakers apart")
+    expect(item).to_be_disabled()
+    with server.client() as admin:
+        [job] = admin.get("/jobs", params={"media_id": media_id}).json()["items"]
+    assert (job["kind"], job["args"]["speakers"], job["args"]["only"]) == (
+        "transcribe",
+        3,
+        "speakers",
+    )
+
+
 def test_text_is_corrected_in_place_kept_and_taken_back(
     server: Running, talk: Callable[..., str], visit: Visit
 ) -> None:

@@ -29,7 +29,7 @@ def test_a_reload_after_deleting_loses_nothing(server: Running, visit: Visit) ->
     page.get_by_role("link", name="Trash", exact=True).click()
     for each in (page, other):
         expect(each.get_by_text("3 items · 51 B")).to_be_visible()
-        expect(each.get_by_text("29 days left")).to_have_count(3)
+        expect(each.get_by_text("30 days left")).to_have_count(3)
 
     page.get_by_role("button", name="Restore “Wedding”").click()
     expect(page.get_by_text("“Wedding” is back in the library.")).to_be_visible()

@@ -139,7 +139,7 @@ def test_what_is_dropped_can_be_watched(
     page.get_by_role("menuitem", name="Upload options").click()
     page.get_by_label("Transcribe").uncheck()
     expect(page.get_by_label("Language")).to_be_disabled()
-    page.get_by_label("Profile").select_option("default")
+    page.get_by_label("Encoding profile").select_option("default")
     page.keyboard.press("Escape")
     page.goto(f"{server.url}/queue")
     choose(page, one)
@@ -150,6 +150,33 @@ def test_what_is_dropped_can_be_watched(
     assert media["transcript_status"] == "none"
     assert len(media["duplicate_of"]) == 1
     _offers_what_is_in_the_trash(server, page, one)
+
+
+def test_a_transcription_profile_is_chosen_for_the_next_uploads(
+    serve: Callable[..., Running], visit: Visit, tmp_path: Path
+) -> None:
+    server = serve()
+    with server.client() as admin:
+        for name in ("default", "talks"):
+            admin.post("/transcription-profiles", json={"name": name, "prompt": f"{name}."})
+    page = visit(server, "/")
+    page.get_by_role("button", name="More ways to upload").click()
+    page.get_by_role("menuitem", name="Upload options").click()
+    profile = page.get_by_label("Transcription profile")
+    expect(profile.get_by_role("option")).to_have_text(["The default", "talks"])
+    expect(page.get_by_label("Language").get_by_role("option").first).to_have_text(
+        "As the profile says"
+    )
+    assert not barriers(page)
+    profile.select_option("talks")
+    page.keyboard.press("Escape")
+    file = tmp_path / "talk.wav"
+    file.write_bytes(b"RIFF\0\0\0\0WAVE")
+    choose(page, file)
+    expect(row(page, file.name)).to_contain_text("Uploaded")
+    with server.client() as admin:
+        [job] = admin.get("/jobs", params={"kind": "transcribe"}).json()["items"]
+    assert job["args"]["prompt"] == "talks."
 
 
 def _offers_what_is_in_the_trash(server: Running, page: Page, file: Path) -> None:

@@ -124,6 +124,22 @@ def _encode_again(server: Running, page: Page, media_id: str) -> None:
     [job] = jobs(server, media_id, "transcribe")
     options = {"language": "de", "diarize": True, "speakers": 3, "vocabulary": ["Ada", "Grace"]}
     assert {name: job["args"][name] for name in options} == options
+    with server.client() as admin:
+        profile = {"name": "talks", "language": "fr", "prompt": "A talk.", "task": "translate"}
+        assert admin.post("/transcription-profiles", json=profile).status_code == 201
+    menu(page, "More actions", "Transcribe again")
+    dialog.get_by_label("Transcription profile").select_option("talks")
+    expect(dialog.get_by_label("Translate into English")).to_be_checked()
+    expect(dialog.get_by_label("Language")).to_have_value("")
+    dialog.get_by_label("Speakers", exact=True).select_option("find")
+    assert barriers(page) == []
+    dialog.get_by_role("button", name="Transcribe again").click()
+    expect(dialog).to_have_count(0)
+    job = jobs(server, media_id, "transcribe")[0]
+    assert {name: job["args"][name] for name in ("language", "prompt", "task", "diarize")} == {
+        **{name: profile[name] for name in ("language", "prompt", "task")},
+        "diarize": True,
+    }
 
 
 def test_what_is_going_on_is_told_as_it_happens(

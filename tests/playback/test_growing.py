@@ -132,18 +132,15 @@ def test_what_a_handler_of_this_process_declares_in_other_types_is_left_out() ->
 def playlist(
     lengths: Mapping[int, float | None], *, init: bool = True, **building: Any
 ) -> str | None:
-    rows: list[dict[str, Any]] = [
-        {"name": f"720p/seg_{number:05}.m4s", "seconds": length}
-        for number, length in lengths.items()
-    ]
+    seconds = {f"seg_{number:05}.m4s": length for number, length in lengths.items()}
     if init:
-        rows.append({"name": "720p/init.mp4", "seconds": None})
+        seconds["init.mp4"] = None
     given = Building(
         version_id="ver_1",
         args=building.get("args", {"settings": {"segment_seconds": 4.0}}),
         renditions=declared(building.get("detail")),
     )
-    return growing.media_playlist(given, "720p", rows)
+    return growing.media_playlist(given, "720p", seconds)
 
 
 def test_segments_are_listed_up_to_the_first_gap() -> None:

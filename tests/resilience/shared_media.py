@@ -60,7 +60,7 @@ class SharedMedia:
         return self.rushes.job(job_id)
 
     def outcomes(self, job_id: str) -> list[str]:
-        return [each["outcome"] for each in self.rushes.executions(job_id)]
+        return [str(each.outcome) for each in self.rushes.executions(job_id)]
 
     def wait(self, job_id: str, state: str = "completed") -> None:
         until(lambda: self._is(job_id, state))
@@ -123,7 +123,7 @@ class SharedMedia:
             needed = {row["source_key"] for row in tx.all("SELECT source_key FROM media")}
             for version in versions:
                 if version["state"] in ("current", "building"):
-                    needed |= {row["key"] for row in media_store.artifacts(tx, version["id"])}
+                    needed |= {row.key for row in media_store.artifacts(tx, version["id"])}
         remover = purge.Purge(rushes.db, storage, grace_ms=-60_000)
         for version in versions:
             remover(_PurgeJob({"version_id": version["id"]}))

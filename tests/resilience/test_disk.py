@@ -146,7 +146,7 @@ def test_a_full_disk_gives_the_job_back_until_there_is_room(
             assert set(crew.finish(job_id)) == {"deferred"}
             assert set(watching.leave()) <= {before, shared.watch()}
     assert isinstance(crew.errors[0], errors.DiskFull)
-    assert shared.rushes.executions(job_id)[0]["error_code"] == "disk_full"
+    assert shared.rushes.executions(job_id)[0].error_code == "disk_full"
     shared.check(job_id, shared.outcomes(job_id), before=before)
 
 
@@ -210,7 +210,7 @@ def test_a_storage_that_stays_away_gives_the_job_back(
             assert set(crew.finish(job_id)) == {"deferred"}
             assert set(watching.leave()) <= {before, shared.watch()}
     # An answer to HEAD has no body that could say more.
-    assert shared.rushes.executions(job_id)[0]["error_code"] in ("storage_down", "unavailable")
+    assert shared.rushes.executions(job_id)[0].error_code in ("storage_down", "unavailable")
     shared.check(job_id, shared.outcomes(job_id), before=before)
 
 

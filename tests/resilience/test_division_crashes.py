@@ -73,7 +73,7 @@ def files(shared: SharedMedia) -> dict[str, bytes]:
         assert version is not None
         rows = media_store.artifacts(tx, version)
     read = shared.rushes.storage.read
-    return {row["name"]: b"".join(read(row["key"])) for row in rows}
+    return {row.name: b"".join(read(row.key)) for row in rows}
 
 
 def check_leftovers(shared: SharedMedia) -> None:

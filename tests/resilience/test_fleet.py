@@ -48,10 +48,8 @@ def test_twenty_workers_do_two_hundred_jobs_once_each(
 
         until(all_done)
         executions = [rushes.executions(job_id) for job_id in job_ids]
-        assert [[each["outcome"] for each in tries] for tries in executions] == [
-            ["succeeded"]
-        ] * JOBS
-        assert len({tries[0]["worker_id"] for tries in executions}) == WORKERS
+        assert [[each.outcome for each in tries] for tries in executions] == [["succeeded"]] * JOBS
+        assert len({tries[0].worker_id for tries in executions}) == WORKERS
         for shared in scenes:
             shared.check_tables()
             assert shared.watch() is not None

@@ -75,7 +75,7 @@ def shown(running: Running, media_id: str) -> dict[str, bytes]:
         version = worlds.current_version(tx, media_id)
         assert version is not None
         rows = media_store.artifacts(tx, version)
-    return {row["name"]: b"".join(running.rushes.storage.read(row["key"])) for row in rows}
+    return {row.name: b"".join(running.rushes.storage.read(row.key)) for row in rows}
 
 
 @pytest.mark.parametrize("content", [(b"other",), (b"damaged", b"right")])
@@ -143,8 +143,8 @@ def test_what_a_retry_takes_over_meanwhile_is_not_given_up(
     with rushes.db.begin() as tx:
         version = media_store.version_to_build(tx, retry.job_id)
         assert version is not None
-        files = media_store.artifacts(tx, version["id"])
-        assert media_store.adopt_artifacts(tx, retry, version["id"], files) == {"a.txt"}
+        files = media_store.artifacts(tx, version)
+        assert media_store.adopt_artifacts(tx, retry, version, files) == {"a.txt"}
         giving_up.start()
         until(lambda: not giving_up.is_alive() or _is_waiting_for_a_lock(running))
     giving_up.join(30)

@@ -92,7 +92,7 @@ def test_a_killed_workers_job_runs_again_within_a_lease_and_a_sweep(
         killed_at = time.time()
         shared.wait(job_id)
     again = server.rushes.executions(job_id)[-1]
-    assert again["started_at"] / 1000 - killed_at <= lease + sweep + 1
+    assert again.started_at / 1000 - killed_at <= lease + sweep + 1
 
 
 def test_a_worker_that_is_started_again_gives_up_what_it_held_at_once(

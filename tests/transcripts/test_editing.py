@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rushes import errors
 from rushes.transcripts import editing, transcript
 from rushes.transcripts.editing import SegmentEdit
-from rushes.transcripts.transcript import Transcript
+from rushes.transcripts.transcript import Transcript, words_of
 from spoken import ENGINE, at_random, passage, spoken, texts, transcripts, turn, untimed, word
 
 
@@ -56,7 +56,7 @@ def test_a_word_added_at_the_end_stays_in_its_segment() -> None:
     words = [word(0, 1, "One."), word(1, 2, "Two.")]
     before = transcript.build([passage(words)], None, ENGINE)
     after = change(before, "One and more")
-    assert [each.word for each in editing.words_of(after)["seg_000001"]] == ["One", "and", "more"]
+    assert [each.word for each in words_of(after)["seg_000001"]] == ["One", "and", "more"]
     assert after.words[-1] == before.words[-1]
     assert all(one.start <= other.start for one, other in pairwise(after.words))
 
@@ -65,7 +65,7 @@ def test_a_word_added_at_the_beginning_stays_in_its_segment() -> None:
     words = [word(0, 1, "One."), word(1, 2, "Two.")]
     before = transcript.build([passage(words)], None, ENGINE)
     after = change(before, "And two.", 1)
-    assert [each.word for each in editing.words_of(after)["seg_000002"]] == ["And", "two."]
+    assert [each.word for each in words_of(after)["seg_000002"]] == ["And", "two."]
 
 
 def test_a_word_that_is_only_written_otherwise_keeps_its_time() -> None:
@@ -138,7 +138,7 @@ def test_what_nobody_changed_stays_and_what_was_written_is_there(
     before, changes = given
     after = editing.edited(before, changes)
     wanted = {each.segment_id: transcript.clean(each.text or "") for each in changes}
-    of_before, of_after = editing.words_of(before), editing.words_of(after)
+    of_before, of_after = words_of(before), words_of(after)
     kept = {each.id: each for each in after.segments}
     for segment in before.segments:
         if segment.id not in wanted:

@@ -13,7 +13,8 @@ from rushes import errors
 from rushes.db.database import Tx
 from rushes.media import library
 from rushes.media.media import NewMedia
-from rushes.transcripts import archive, search, search_store, tokens
+from rushes.records import from_row
+from rushes.transcripts import archive, lexemes, search, search_store, tokens, vocabulary
 from rushes.transcripts.transcript import Transcript
 from speaking import add, edit, found, hits, kept, said, spoken, texts
 from world import World
@@ -115,7 +116,25 @@ def test_every_script_is_searched(
     assert {q: found(world, q) for q in others} == {q: [] for q in others}
 
 
-@pytest.mark.parametrize("q", ["", " ", '""', "!?", "*", "\u200d"])
+@pytest.mark.parametrize(
+    ("language", "texts", "q", "second"),
+    [
+        ("zh", ["我们明天去北", "京开会，然后回家"], "北京", 0),
+        ("zh", ["我们明天去", "北京开会"], "北京", 10),
+        ("zh", ["他说我们明天去北京开会的时候"], "明天", 0),
+        ("ja", ["昨日は東", "京タワーに行きました"], "東京タワー", 0),
+        ("ja", ["そのデータセンターは新しいです"], "センター", 0),
+        ("ja", ["今日はデータ", "センターに行く"], "データセンター", 0),
+    ],
+)
+def test_words_without_spaces_are_found_inside_running_text_and_over_borders(
+    world: World, language: str, texts: list[str], q: str, second: float
+) -> None:
+    media_id = spoken(world, *texts, language=language)
+    assert found(world, q) == found(world, f"{q} ") == [(media_id, second)]
+
+
+@pytest.mark.parametrize("q", ["", " ", '""', "!?", "*", "\u200d", "🎬 🎬", "* * *", "\x00\x01"])
 def test_without_a_word_there_is_nothing_to_look_for(world: World, q: str) -> None:
     with pytest.raises(errors.BadField) as refused:
         hits(world, q)
@@ -282,7 +301,12 @@ def _forget_what_follows(tx: Tx) -> None:
     search_store.put(
         tx,
         [
-            search._moment(row["id"], row["media_id"], row["user_id"], {**row, "following": ""})
+            search._moment(
+                row["id"],
+                row["media_id"],
+                row["user_id"],
+                from_row(search_store.Moment, row, following=""),
+            )
             for row in rows
         ],
     )
@@ -294,6 +318,121 @@ def _forget_what_follows(tx: Tx) -> None:
 def test_a_number_is_found_with_or_without_its_points(world: World, q: str) -> None:
     spoken(world, "It costs 1,299 euros.")
     assert snippets(world, q) == ["It costs 1,299 euros."]
+
+
+# Written together
+
+
+@pytest.fixture
+def german_talk(world: World) -> World:
+    spoken(
+        world,
+        "Im Mietvertrag steht nichts davon.",
+        "Die Vertragsstrafe ist hoch.",
+        "Unser Datenschutzbeauftragter kommt.",
+        "Ein Vertrag!",
+        "Alle Verträge und Mietverträge.",
+        "Schreiben und verkaufen in der Straße.",
+        "Die Haustürschlüssel.",
+        language="de",
+    )
+    return world
+
+
+@pytest.mark.parametrize(
+    ("q", "seconds"),
+    [
+        # The word itself, other forms of it, and then what it is a part of.
+        ("Vertrag ", [30, 40, 10, 0]),
+        ("verträge ", [40, 30, 10, 0]),
+        # What is being typed is found at the beginning of words as in other languages.
+        ("vertrag", [30, 40, 10, 0]),
+        ("schutz ", [20]),
+        ("schutz", [20]),
+        ("schlüssel ", [60]),
+        ("beauftragte ", [20]),
+        ("strafe vertrag ", [10]),
+        ("strafe schutz ", [10]),
+        ("miete ", []),
+        ('"vertrag"', [30]),
+        # Too short, only an ending, or no word on the other side.
+        ("tür ", []),
+        ("reiben ", []),
+        ("kaufen ", []),
+        ("rasse ", []),
+    ],
+)
+def test_words_are_found_in_compounds_below_all_else(
+    german_talk: World, q: str, seconds: list[float]
+) -> None:
+    assert [second for _, second in found(german_talk, q)] == seconds
+
+
+def test_a_compound_is_marked_as_a_whole(german_talk: World) -> None:
+    [hit] = hits(german_talk, "schutz ")
+    assert hit.html == "Unser <mark>Datenschutzbeauftragter</mark> kommt."
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "q"),
+    [
+        ("nl", "De huurovereenkomst is klaar.", "overeenkomst "),
+        ("sv", "Ett hyresavtal och en arbetsgivare.", "givare "),
+        ("fi", "Vuokrasopimus on valmis.", "sopimus "),
+        ("da", "En lejekontrakt.", "kontrakt "),
+        ("no", "En husleiekontrakt.", "kontrakt "),
+        ("de-AT", "Ein Mietvertrag.", "vertrag "),
+        ("German", "Ein Mietvertrag.", "vertrag "),
+    ],
+)
+def test_other_languages_write_words_together_too(
+    world: World, language: str, text: str, q: str
+) -> None:
+    media_id = spoken(world, text, language=language)
+    assert found(world, q) == [(media_id, 0.0)]
+
+
+def test_where_words_are_written_apart_a_part_of_one_is_not_meant(world: World) -> None:
+    spoken(world, "Understanding the playground.")
+    german = spoken(world, "Der Playground.", "Ein Kinderplayground.", language="de")
+    assert found(world, "ground ") == [(german, 10.0), (german, 0.0)]
+
+
+def test_compounds_of_others_are_not_looked_for(world: World) -> None:
+    hers = spoken(world, "Ein Mietvertrag.", user_id="usr_ada", language="de")
+    assert found(world, "vertrag ", "usr_ada") == found(world, "vertrag ") == [(hers, 0.0)]
+    assert found(world, "vertrag ", "usr_bob") == []
+
+
+def test_a_typing_error_beside_a_part_of_a_compound_is_forgiven(german_talk: World) -> None:
+    assert corrected(german_talk, "vertrag sthet") == ("vertrag steht", [0.0])
+    assert corrected(german_talk, "schutz beauftragtre kommt") == (None, [])
+
+
+def test_compounds_that_nobody_says_any_more_are_forgotten(world: World) -> None:
+    media_id = spoken(world, "Ein Mietvertrag.", language="de")
+    edit(world, media_id, 0, seg_000001="Ein Haus.")
+    assert found(world, "vertrag ") == []
+    assert world.run(vocabulary.check) == 1
+    assert world.rows("SELECT * FROM spellings") == world.rows("SELECT * FROM doubtful_words") == []
+
+
+def test_a_word_that_was_said_in_another_language_before_is_a_compound_from_now_on(
+    world: World,
+) -> None:
+    spoken(world, "Mietvertrag")
+    german = spoken(world, "Mietvertrag", language="de")
+    assert found(world, "vertrag ") == [(german, 0.0)]
+
+
+def test_of_very_many_compounds_the_shortest_are_looked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_COMPOUNDS", 4)
+    words = [f"{'abcdef'[:n]}vertrag" for n in range(3, 7)] + ["vertragsanwalt", "vertragspartner"]
+    media_id = spoken(world, *words, language="de")
+    assert found(world, "vertrag ") == [(media_id, 10.0 * n) for n in (3, 2, 1, 0)]
+    assert found(world, "vertrag abcd ") == []
 
 
 # Misspelt
@@ -371,16 +510,16 @@ def test_words_of_texts_that_are_gone_are_forgotten(world: World) -> None:
     other = spoken(world, "bridge", user_id="usr_ada")
     edit(world, media_id, 0, seg_000001="station")
     assert corrected(world, "theater") == (None, [])
-    assert world.run(search.check_words) == 1
+    assert world.run(vocabulary.check) == 1
     words = "SELECT DISTINCT word FROM spellings ORDER BY word"
     assert [row["word"] for row in world.rows(words)] == ["bridge", "station"]
     world.run(lambda tx: library.delete(tx, world.queue, media_id))
-    while world.run(search.check_words):
+    while world.run(vocabulary.check):
         pass
     assert [row["word"] for row in world.rows(words)] == ["bridge"]
     assert corrected(world, "brigde") == ("bridge", [0.0])
     world.run(lambda tx: library.delete(tx, world.queue, other))
-    world.run(search.check_words)
+    world.run(vocabulary.check)
     assert world.rows("SELECT * FROM spellings") == world.rows("SELECT * FROM doubtful_words") == []
 
 
@@ -400,7 +539,7 @@ def test_whose_it_is_is_asked_of_the_rows_not_of_the_index(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two users whose lexemes are the same by chance still do not meet."""
-    monkeypatch.setattr(search, "_owner_lexeme", lambda user_id: "__usame")
+    monkeypatch.setattr(lexemes, "of_owner", lambda user_id: "__usame")
     hers = spoken(world, "A secret plan.", user_id="usr_ada")
     spoken(world, "Another secret plan.", user_id="usr_bob")
     assert found(world, "secret", "usr_ada") == [(hers, 0.0)]
@@ -530,6 +669,7 @@ def test_a_cursor_of_nobodys_is_refused(world: World, cursor: str) -> None:
 ALPHABET = [
     *("a", "b", "ab", "aber", "abes", "abbey", "né", "ne", "É", "日", "本", "s", "don't", "ж"),
     *("aimer", "aimes", "aime", "aim", "aims", "aiming"),
+    *("Vertrag", "Verträge", "Mietvertrag", "Vertragsstrafe", "Strafe", "Strafvertragsende"),
 ]
 STARTS = [*ALPHABET, "abb", "abbe", "aim", "aimi", "don"]
 SPACES = st.sampled_from([" ", "-", ", ", "' ", "_"])
@@ -546,7 +686,7 @@ QUERY = st.one_of(
     text_of(STARTS, 2).map(lambda text: text.rstrip(" ,-'_")),
     text_of(ALPHABET, 2).map(lambda text: f'"{text}"'),
 )
-LANGUAGE = st.sampled_from(["en", "fr", None])
+LANGUAGE = st.sampled_from(["en", "fr", "de", None])
 
 
 def is_meant(q: str, lines: Sequence[str], language: str | None) -> bool:
@@ -566,6 +706,7 @@ def is_meant(q: str, lines: Sequence[str], language: str | None) -> bool:
                 tokens.stem(words[at], language) == tokens.stem(term, language)
                 or words[at] == term
                 or (is_start and term == query.prefix and words[at].startswith(term))
+                or (language == "de" and is_inside(term, words[at]))
                 for at in here
             )
             for term in wanted
@@ -579,6 +720,14 @@ def is_meant(q: str, lines: Sequence[str], language: str | None) -> bool:
         for first in range(len(own))
         for last in range(first, len(words))
     )
+
+
+def is_inside(term: str, word: str) -> bool:
+    """Beside at least three other letters; only an ending may be shorter. All words of the alphabet
+    that are long enough to be parts have the same beginning as their stems."""
+    part = {"vertrage": "vertrag", "strafe": "straf"}.get(term, term)
+    before, there, after = word.partition(part)
+    return bool(there) and len(part) >= 5 and max(len(before), len(after)) >= 3
 
 
 @settings(
@@ -640,6 +789,39 @@ def test_very_long_words_and_texts_do_no_harm(world: World) -> None:
     add(world, media_id, said("word " * 20_000))
     [hit] = hits(world, "words ")
     assert len(hit.snippet) < 200
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        "word " * 5000,
+        "*" * 1000 + "a*",
+        "a\x00b\x01c\x1b[31m\x7f",
+        "\u202eshalom\u202c שלום \u200f",
+        "🎬🎞️ film 🎬",
+        "x" * 10_000,
+        "ж" * 10_000,
+        " ".join(chr(code) for code in range(0x4E00, 0x4E30)),
+        'film AND NOT "x" OR NEAR(a b, 3) ^film {lexemes}: film* -film + (film',
+        "lexemes:film",
+        "'film':* & !x | (y <-> z)",
+        "film' \\ \\' :* <2> %s %(given)s :given {given:id text}",
+        "n_film __b0_1 __u000 0x66696c6d _fil",
+        '"' * 501,
+        '"film" ' * 20,
+        "\ud800film",
+        "vertrag" * 8,
+        " ".join(f"{chr(97 + n)}vertrag" for n in range(26)),
+    ],
+)
+def test_whatever_is_typed_is_looked_for_or_refused(
+    sqlite_world: World, postgres_world: World, q: str
+) -> None:
+    answers = []
+    for world in (sqlite_world, postgres_world):
+        media_id = spoken(world, "Ein Film שלום, Mietvertrag.", "Filmvertrag", language="de")
+        answers.append(_places(world, q, {media_id: 0}))
+    assert answers[0] == answers[1]
 
 
 def test_an_empty_transcript_is_found_nowhere(world: World) -> None:

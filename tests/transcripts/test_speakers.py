@@ -8,7 +8,7 @@ from hypothesis import given
 
 from rushes.transcripts import editing, speakers
 from rushes.transcripts.editing import SegmentEdit
-from rushes.transcripts.transcript import Transcript, Turn, joined
+from rushes.transcripts.transcript import Transcript, Turn, joined, words_of
 from spoken import at_random, rows_of_turns, spoken, transcripts, turn, untimed
 
 
@@ -60,7 +60,7 @@ def test_text_and_words_stay_as_they_are(t: Transcript, turns: list[Turn]) -> No
     ]
     assert len({each.id for each in after.segments}) == len(after.segments)
     assert all(one.start <= other.start for one, other in pairwise(after.segments))
-    words = editing.words_of(after)
+    words = words_of(after)
     for segment in after.segments:
         said = joined(each.word for each in words[segment.id])
         assert not said or "".join(said.split()) == "".join(segment.text.split())

@@ -66,4 +66,4 @@ def test_whatever_is_near_has_a_key_in_common(word: str, edits: list[tuple[str, 
     for edit in edits:
         typed = _edited(typed, *edit)
     if spelling.is_word(typed) and spelling.nearest(typed, [word]):
-        assert spelling.keys(typed) & spelling.keys(word)
+        assert spelling.typed_keys(typed).intersection(spelling.keys(word))

@@ -91,7 +91,7 @@ def test_many_threads_find_the_same_stems() -> None:
     found: list[list[str]] = []
 
     def look() -> None:
-        tokens.stem.cache_clear()
+        tokens.stemmed.cache_clear()
         found.append([tokens.stem(word, "en") for word in words])
 
     threads = [threading.Thread(target=look) for _ in range(4)]

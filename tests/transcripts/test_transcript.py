@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rushes.transcripts import editing, transcript
+from rushes.transcripts import transcript
 from rushes.transcripts.transcript import (
     Passage,
     Transcript,
@@ -149,7 +149,7 @@ def test_windows_with_and_without_words_stand_beside_each_other() -> None:
     ]
     t = transcript.build(windows, None, ENGINE)
     assert lines(t) == ["first words here", "no times", "and words again"]
-    assert [len(each) for each in editing.words_of(t).values()] == [3, 0, 3]
+    assert [len(each) for each in transcript.words_of(t).values()] == [3, 0, 3]
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\x00"])
@@ -199,7 +199,7 @@ def test_nothing_is_lost_and_all_is_in_order_and_inside(
     for row in rows:
         assert all(0 <= start < stop <= end for start, stop in row)
         assert all(one[1] <= other[0] for one, other in pairwise(row))
-    of = editing.words_of(t)
+    of = transcript.words_of(t)
     assert [each for row in of.values() for each in row] == t.words
     for segment in t.segments:
         if own := of[segment.id]:

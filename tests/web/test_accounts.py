@@ -554,10 +554,10 @@ def test_disabling_a_user_ends_everything_of_theirs_at_once(either_server: Runni
 
 
 def test_a_stream_of_events_ends_with_its_session(
-    server: Running, monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    often = partial(sse.stream, check_seconds=0, keepalive_seconds=0.05)
-    monkeypatch.setattr(sse, "stream", often)
+    monkeypatch.setattr(sse, "stream", partial(sse.stream, check_seconds=0))
+    server = serve(event_keep_alive=0.1)
     user_id = add_user(server)["id"]
     with (
         signed_in(server) as browser,

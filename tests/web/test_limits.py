@@ -245,7 +245,7 @@ def test_health_and_metrics_do_not_look_at_all_jobs_each_time(
     looks: list[object] = []
     now, count = [0.0], read_store.totals
 
-    def counted(tx: Tx) -> list[dict[str, object]]:
+    def counted(tx: Tx) -> list[read_store.JobCount]:
         looks.append(tx)
         # As in a table that takes two seconds.
         now[0] += 2

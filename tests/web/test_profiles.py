@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from running import Running
+from rushes.media import library as media_library
+from rushes.media.media import NewMedia, ProcessingOptions
 from rushes.tools import profile as profile_tools
 from rushes.web import models
 from rushes.web.api.profiles import ProfileSettings
@@ -196,6 +198,33 @@ def test_a_transcription_takes_the_options_of_its_profile_along(either_server: R
         assert ada.get(f"/jobs/{again['id']}").json()["args"] == again["args"]
         last = ada.post(f"/media/{media_id}/retranscribe").json()
         assert last["args"] == again["args"]
+
+
+def test_what_names_no_transcription_profile_takes_the_default_one(either_server: Running) -> None:
+    path = "/transcription-profiles"
+    with either_server.client() as admin, either_server.user() as ada:
+        media_id = library.add(either_server, library.user_id(ada))
+        for name in ("talks", "default", "calls"):
+            admin.put(f"{path}/{name}", json={"language": "de", "prompt": name})
+        listed = [each["name"] for each in ada.get(path).json()["items"]]
+        assert listed == ["default", "calls", "talks"]
+        usual = {"language": "de", "prompt": "default", "profile": "default"}
+        media = ada.post("/media", files=FORM).json()
+        assert transcription_of(ada, media["id"]) == usual
+        said = ada.post("/media", files=FORM, data={"language": "en"}).json()
+        assert transcription_of(ada, said["id"]) == {**usual, "language": "en"}
+        asked = ada.post("/transcriptions", json={"media_id": media_id, "diarize": True}).json()
+        assert asked["args"] == {**usual, "diarize": True}
+        # Again means as it was, or as it is said now.
+        again = f"/media/{media_id}/retranscribe"
+        assert ada.post(again, json={"language": "fr"}).json()["args"] == {"language": "fr"}
+        assert ada.post(again).json()["args"] == {"language": "fr"}
+        # Who says all there is to say, as OpenAI's clients do, is not told anything else.
+        options = ProcessingOptions(speech={"model": "whisper-tiny"})
+        new = NewMedia(user_id="", title="Clip", source_key="sources/clip", options=options)
+        rushes = either_server.rushes
+        said_all = rushes.db.run(lambda tx: media_library.add(tx, rushes.queue, new))
+        assert transcription_of(admin, said_all) == {"model": "whisper-tiny"}
 
 
 def test_an_unknown_transcription_profile_is_refused(either_server: Running) -> None:

@@ -15,9 +15,13 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from listeners import ADMIN, hear, listening, run, tell
+from running import Running
 from rushes.live import EventFilter, Relay
 from rushes.web.http import sse
 from world import World
+
+USUAL = {"keep_alive_seconds": 15.0, "retry_seconds": 2.0}
+OFTEN = {"keep_alive_seconds": 0.01, "retry_seconds": 2.0}
 
 
 async def chunks(stream: AsyncIterator[bytes], count: int) -> list[bytes]:
@@ -27,11 +31,13 @@ async def chunks(stream: AsyncIterator[bytes], count: int) -> list[bytes]:
 def test_a_stream_says_where_it_begins_then_sends_frames(world: World) -> None:
     async def scenario(relay: Relay) -> None:
         tell(world)
-        stream = sse.stream(relay.subscribe(None, ADMIN), still_allowed=lambda: True)
+        stream = sse.stream(relay.subscribe(None, ADMIN), still_allowed=lambda: True, **USUAL)
         assert await anext(stream) == b"retry: 2000\nid: 1\n\n"
         tell(world, "media.ready", media_id="med_1")
         assert (await anext(stream)).startswith(b"id: 2\nevent: media.ready\ndata: {")
-        again = sse.stream(relay.subscribe(sse.since("1"), ADMIN), still_allowed=lambda: True)
+        again = sse.stream(
+            relay.subscribe(sse.since("1"), ADMIN), still_allowed=lambda: True, **USUAL
+        )
         begin, replayed = await chunks(again, 2)
         assert begin == b"retry: 2000\nid: 1\n\n"
         assert replayed.startswith(b"id: 2\nevent: media.ready\n")
@@ -44,7 +50,7 @@ def test_a_stream_says_where_it_begins_then_sends_frames(world: World) -> None:
 def test_an_idle_stream_is_kept_alive_and_moves_on_past_others_events(world: World) -> None:
     async def scenario(relay: Relay) -> None:
         subscription = relay.subscribe(None, EventFilter("ann"))
-        stream = sse.stream(subscription, still_allowed=lambda: True, keepalive_seconds=0.01)
+        stream = sse.stream(subscription, still_allowed=lambda: True, **OFTEN)
         assert await chunks(stream, 2) == [b"retry: 2000\nid: 0\n\n", b": keep-alive\n\n"]
         async with listening(relay) as admin:
             tell(world, user_id="bob")
@@ -62,7 +68,7 @@ def test_a_stream_ends_when_its_session_was_revoked_and_sends_nothing_more(world
         stream = sse.stream(
             relay.subscribe(None, ADMIN),
             still_allowed=lambda: allowed.pop(0),
-            keepalive_seconds=0.01,
+            **OFTEN,
             check_seconds=0,
         )
         assert len(await chunks(stream, 3)) == 3
@@ -72,6 +78,17 @@ def test_a_stream_ends_when_its_session_was_revoked_and_sends_nothing_more(world
         assert relay.subscribers == 0
 
     run(world, scenario)
+
+
+def test_how_often_a_stream_says_that_it_is_alive_and_when_to_come_back_can_be_set(
+    serve: Callable[..., Running],
+) -> None:
+    running = serve(event_keep_alive=0.1, event_retry=7.5)
+    with running.client() as client, client.stream("GET", "/events") as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == "retry: 7500"
+        # Comes, or this would wait for ever.
+        assert ": keep-alive" in lines
 
 
 @pytest.mark.parametrize(
@@ -90,7 +107,7 @@ async def serving(relay: Relay) -> AsyncIterator[int]:
 
     async def events_of_all(request: Request) -> StreamingResponse:
         since = sse.since(request.headers.get("last-event-id"))
-        stream = sse.stream(relay.subscribe(since, ADMIN), still_allowed=lambda: True)
+        stream = sse.stream(relay.subscribe(since, ADMIN), still_allowed=lambda: True, **USUAL)
         return StreamingResponse(stream, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
     app = Starlette(routes=[Route("/events", events_of_all)])

@@ -69,7 +69,7 @@ class Harness:
         if rows is None:
             return None
         read = self.running.rushes.storage.read
-        return {row["name"]: b"".join(read(row["key"])) for row in rows}
+        return {row.name: b"".join(read(row.key)) for row in rows}
 
 
 @contextmanager

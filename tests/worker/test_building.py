@@ -12,7 +12,7 @@ from rushes.jobs import invariants
 from rushes.jobs.job import NewJob, State
 from rushes.media import library, purge, purge_store
 from rushes.media import store as media_store
-from rushes.media.media import NewMedia
+from rushes.media.media import NewMedia, StoredFile
 from rushes.protocol import Artifact, Claim, Completion, Hello, Part, Progress
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
@@ -40,11 +40,11 @@ def complete(
     return answers[held.job_id]
 
 
-def rows(harness: Harness, held: Claim) -> dict[str, dict[str, object]]:
+def rows(harness: Harness, held: Claim) -> dict[str, StoredFile]:
     with harness.running.rushes.db.read() as tx:
         version = media_store.building_version(tx, held.job_id)
         assert version is not None
-        return {row["name"]: row for row in media_store.artifacts(tx, version["id"])}
+        return {row.name: row for row in media_store.artifacts(tx, version)}
 
 
 def objects(harness: Harness) -> set[str]:
@@ -103,11 +103,11 @@ def test_what_is_damaged_is_not_adopted(stored_harness: Harness) -> None:
     put(harness, first, whole=b"whole", gone=b"gone", short=b"short", other=b"other")
     before = rows(harness, first)
     storage = harness.running.rushes.storage
-    storage.delete([str(before["gone.txt"]["key"])])
-    storage.put(str(before["short.txt"]["key"]), b"sh")
+    storage.delete([str(before["gone.txt"].key)])
+    storage.put(str(before["short.txt"].key), b"sh")
     damaged = {"gone.txt", "short.txt"}
-    if storage.local_path(str(before["other.txt"]["key"])) is not None:
-        storage.put(str(before["other.txt"]["key"]), b"OTHER")
+    if storage.local_path(str(before["other.txt"].key)) is not None:
+        storage.put(str(before["other.txt"].key), b"OTHER")
         damaged.add("other.txt")
     harness.worker.release(first)
     second = claim(harness)
@@ -332,7 +332,7 @@ def test_a_handler_divides_and_puts_together(harness: Harness) -> None:
     assert worker.step() == 0
     rushes = harness.running.rushes
     assert rushes.job(job_id).state is State.COMPLETED
-    assert [each["outcome"] for each in rushes.executions(job_id)] == ["divided", "succeeded"]
+    assert [each.outcome for each in rushes.executions(job_id)] == ["divided", "succeeded"]
     files = harness.current_files()
     assert files is not None
     assert sorted(files.values()) == [b"begin", b"end", b"piece", b"piece", b"piece"]
@@ -565,7 +565,7 @@ def test_a_slow_copy_does_not_replace_what_the_same_claim_has_put(harness: Harne
     dispatch = harness.running.rushes.dispatch
     with pytest.raises(errors.AlreadyExists):
         dispatch.put_artifact(held, "one.txt", late, digest(b"late"))
-    assert rows(harness, held)["one.txt"]["sha256"] == digest(b"right")
+    assert rows(harness, held)["one.txt"].sha256 == digest(b"right")
     assert len(objects(harness)) == 1
 
 

@@ -113,8 +113,8 @@ def test_nothing_is_published_when_a_file_is_not_what_was_made(stored_harness: H
     with harness.running.rushes.db.read() as tx:
         version = media_store.building_version(tx, claim.job_id)
         assert version is not None
-        [row] = media_store.artifacts(tx, version["id"])
-    harness.running.rushes.storage.delete([row["key"]])
+        [row] = media_store.artifacts(tx, version)
+    harness.running.rushes.storage.delete([row.key])
     answer = harness.worker.complete_all([Completion(claim, None, {"a.txt": made.sha256})])
     assert answer == {claim.job_id: "manifest_mismatch"}
     assert harness.current_files() is None

@@ -18,7 +18,8 @@ import services
 import world
 from resilience.breakpoints import until
 from running import Running
-from rushes import handlers, ids, kinds
+from rushes import ids, kinds
+from rushes.handlers import built_in
 from rushes.jobs.queue import Claimant
 from rushes.protocol import Claim, Hello
 from rushes.web.openapi import document
@@ -109,7 +110,7 @@ def test_jobs_of_the_server_are_not_handed_out(server: Running, kind: str) -> No
 def test_every_kind_that_only_the_server_runs_is_declared(serve: Callable[..., Running]) -> None:
     """What its own workers run besides the table of handlers must not leave it."""
     running = serve(transcodes=True, transcription_workers=1)
-    remote = set(handlers.BUILT_IN)
+    remote = set(built_in.HANDLERS)
     here = {kind for worker in running.server._crew for kind in worker._hello.kinds}
     assert remote < here
     assert {kind for kind in here if kinds.is_remote(kind)} == remote

@@ -13,7 +13,7 @@ from rushes.media import purge
 from rushes.protocol import Claim, Completion, Hello, Part, Progress, Rendition
 from rushes.renditions import told
 from rushes.worker.context import JobContext
-from worker.harness import Harness
+from worker.harness import SOURCE, Harness
 
 SETTINGS = {"segment_seconds": 2}
 LADDER = [
@@ -97,6 +97,22 @@ def test_what_is_taken_over_outlives_the_version_it_came_from(harness: Harness) 
     purge_all(harness)
     assert harness.current_files() == {**FILES, **made}
     assert len(objects(harness)) == len(FILES)
+
+
+def test_the_trash_counts_what_two_versions_share_once(harness: Harness) -> None:
+    published(harness)
+    second = asked(harness)
+    harness.worker.inherit(second, ["360p"])
+    harness.worker.adopt(second, sorted(KEPT))
+    complete(
+        harness, second, {"360p/seg_00000.m4s": b"smaller", "master.m3u8": b"#EXTM3U\n"}, *KEPT
+    )
+    rushes = harness.running.rushes
+    with harness.running.client() as admin:
+        assert admin.delete(f"/media/{harness.media_id}").status_code == 204
+        told = admin.get("/media/trash", params={"everyone": True}).json()
+    there = sum(rushes.storage.size(key) or 0 for key in objects(harness))
+    assert told["size_bytes"] == len(SOURCE) + there
 
 
 def test_what_is_not_needed_in_the_end_stays_with_the_version_before(harness: Harness) -> None:

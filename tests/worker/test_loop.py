@@ -27,10 +27,10 @@ from rushes.protocol import (
     Renewed,
     Source,
 )
+from rushes.sanitize import sanitize
 from rushes.worker import context, loop
 from rushes.worker.context import JobContext, Stop
 from rushes.worker.loop import Handler, Worker
-from rushes.worker.outcome import sanitize
 
 
 class Panic(BaseException):

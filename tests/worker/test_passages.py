@@ -6,13 +6,14 @@ import pytest
 
 from rushes import errors, events
 from rushes.protocol import PASSAGES_LIMIT, Completion, Hello
+from rushes.records import JsonObject
 from rushes.transcripts import archive, passages
 from rushes.transcripts.transcript import Passage
 from rushes.worker.context import JobContext
 from worker.harness import Harness
 
 
-def said(number: int, text: str) -> dict[str, object]:
+def said(number: int, text: str) -> JsonObject:
     return passages.encode(
         Passage(start=number, end=number + 1, text=text, language="en"), next=[number, 0, "en"]
     )
@@ -47,7 +48,7 @@ def test_listeners_hear_each_one_and_none_of_where_it_goes_on(harness: Harness) 
     rushes = harness.running.rushes
     rushes.chores.number_events()
     with rushes.db.read() as tx:
-        told = [row["data"] for row in events.read_since(tx, 0) if row["type"] == "demo.passage"]
+        told = [row.data or "" for row in events.read_since(tx, 0) if row.type == "demo.passage"]
     [data] = told
     assert '"one"' in data
     assert "next" not in data

@@ -44,6 +44,16 @@ describe("words and their segments", () => {
     expect(segments.map((each) => [each.id, each.words.map((said) => said.text)])).toEqual([["a", ["early"]], ["b", ["later"]]]);
   });
 
+  test("of people who talk at once, a word is in the segment that it names", () => {
+    const segments = segmentsOf({
+      text: "",
+      segments: [apiSegment("a", 0, 4, "one two three"), apiSegment("b", 1, 2, "yes")],
+      words: [word(0, "one"), word(1, "yes"), { ...word(1.5, "two"), segment: "a" }, { ...word(3, "three"), segment: "a" }],
+    });
+    expect(segments.map((each) => each.words.map((said) => said.text))).toEqual([["one", "two", "three"], ["yes"]]);
+    expect([0.5, 1.5, 3, 9].map((time) => segmentAt(segments, time))).toEqual([0, 1, 0, 1]);
+  });
+
   test("a text without times is its paragraphs", () => {
     const segments = segmentsOf({ text: "One.\n\nTwo.", segments: [], words: [] });
     expect(segments.map((each) => [each.text, each.bare])).toEqual([["One.", true], ["Two.", true]]);

@@ -91,15 +91,15 @@ describe("files", () => {
 
 describe("options", () => {
   it("are plain without a memory, or with a broken one", () => {
-    const plain = { transcribe: true, language: "", diarize: "", profile: "" };
+    const plain = { transcribe: true, language: "", diarize: "", profile: "", speechProfile: "" };
     for (const text of [null, "", "nonsense", "null", "[]", '{"diarize":7,"language":{}}']) expect(optionsOf(text)).toEqual(plain);
   });
 
   it("are told in words the server knows", () => {
     const file = { name: "a.mp4", type: "video/mp4" };
-    const all = metadataOf(file, { transcribe: true, language: "de", diarize: "no", profile: "small" });
-    expect(all).toEqual({ filename: "a.mp4", filetype: "video/mp4", transcribe: "true", language: "de", diarize: "false", profile: "small" });
-    const none = metadataOf({ name: "b", type: "" }, { transcribe: false, language: "de", diarize: "yes", profile: "" });
+    const all = metadataOf(file, { transcribe: true, language: "de", diarize: "no", profile: "small", speechProfile: "talks" });
+    expect(all).toEqual({ filename: "a.mp4", filetype: "video/mp4", transcribe: "true", language: "de", diarize: "false", profile: "small", transcription_profile: "talks" });
+    const none = metadataOf({ name: "b", type: "" }, { transcribe: false, language: "de", diarize: "yes", profile: "", speechProfile: "talks" });
     expect(none).toEqual({ filename: "b", transcribe: "false" });
   });
 });

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import "./known-kinds";
 import type { Job, Media, Profile, SpeechModel } from "../src/lib/api";
 import { milliseconds, precise, written } from "../src/watch/times";
-import { languagesOf, qualitiesToMake, speechBody, termsOf, vocabularyFits } from "../src/watch/options";
+import { languagesOf, termsOf, vocabularyFits } from "../src/lib/speech";
+import { qualitiesToMake, speechBody } from "../src/watch/options";
 import { failuresOf, lastMaking } from "../src/watch/work.svelte";
 
 const job = (id: string, kind: string, state: string) => ({ id, kind, state }) as Job;
@@ -51,8 +52,8 @@ test("languages are those of the model that is meant", () => {
 });
 
 test("options of a transcription as the server takes them", () => {
-  const options = { model: "", language: "", speakers: "none", count: 2, translate: false, vocabulary: "" } as const;
-  expect(speechBody(options)).toEqual({ model: null, language: null, diarize: false, speakers: null, task: "transcribe", vocabulary: null });
+  const options = { profile: "", model: "", language: "", speakers: "none", count: 2, translate: false, vocabulary: "" } as const;
+  expect(speechBody(options)).toEqual({ profile: null, model: null, language: null, diarize: false, speakers: null, task: "transcribe", vocabulary: null });
   expect(speechBody({ ...options, speakers: "number", count: 3, translate: true, vocabulary: "Ada\n Grace, Ada" })).toMatchObject({
     diarize: true,
     speakers: 3,
@@ -60,6 +61,7 @@ test("options of a transcription as the server takes them", () => {
     vocabulary: ["Ada", "Grace"],
   });
   expect(speechBody({ ...options, speakers: "find" })).toMatchObject({ diarize: true, speakers: null });
+  expect(speechBody({ ...options, profile: "talks", speakers: "" })).toMatchObject({ profile: "talks", diarize: null, speakers: null });
   expect(termsOf("\n\n,")).toEqual([]);
   expect(vocabularyFits("x".repeat(101))).toBe(false);
   expect(vocabularyFits(Array.from({ length: 101 }, (_, n) => `w${n}`).join("\n"))).toBe(false);

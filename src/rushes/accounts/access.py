@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,13 @@ from rushes import errors, ids, limits
 from rushes.accounts import account, keys, passwords, security_log, store, throttle
 from rushes.accounts.account import Principal, Role, Scope, User
 from rushes.accounts.security_log import Action
+from rushes.accounts.store import Invite
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, FleetWorker
 from rushes.jobs.job import WORD
 from rushes.kinds import Grant, is_remote
+from rushes.records import JsonObject
 
 if TYPE_CHECKING:
     from pwdlib import PasswordHash
@@ -143,12 +145,12 @@ def sign_in(db: Database, name: str, password: str, address: str) -> str:
     name = account.folded_name(name)[:64]
     with throttle.throttled(db, address, name):
         with db.read() as tx:
-            row = store.user_by_name(tx, name)
-        kept = row["password_hash"] if row else None
+            user = store.user_by_name(tx, name)
+            kept = store.password_hash(tx, user.id if user else "")
         right = _verify(password[: passwords.LENGTHS[1]], kept)
-        if row is None or not right or row["disabled_at"] is not None:
+        if user is None or not right or user.disabled_at is not None:
             raise errors.Unauthorized("the name or the password is wrong")
-    user_id = str(row["id"])
+    user_id = user.id
 
     def enter(tx: Tx) -> None:
         throttle.forgive(tx, address, name)
@@ -203,15 +205,15 @@ def end_session(tx: Tx, user_id: str, session_id: str) -> None:
 
 def by_session(db: Database, cookie: str) -> Principal | None:
     with db.read() as tx:
-        row = store.session(tx, keys.digest(cookie))
-    if row is None:
+        live = store.session(tx, keys.digest(cookie))
+    if live is None:
         return None
-    if row["now"] - row["last_seen_at"] > TOUCH_MS:
-        db.run(lambda tx: store.touch_session(tx, row["session_id"]))
-    role = Role(row["role"])
-    scope = Scope.ADMIN if role is Role.ADMIN else Scope.WRITE
+    if live.now - live.last_seen_at > TOUCH_MS:
+        db.run(lambda tx: store.touch_session(tx, live.session_id))
+    user = live.user
+    scope = Scope.ADMIN if user.role is Role.ADMIN else Scope.WRITE
     return Principal(
-        user_id=row["id"], name=row["name"], role=role, scope=scope, session_id=row["session_id"]
+        user_id=user.id, name=user.name, role=user.role, scope=scope, session_id=live.session_id
     )
 
 
@@ -220,22 +222,22 @@ def by_token(db: Database, text: str) -> Principal | None:
     if prefix is None:
         return None
     with db.read() as tx:
-        row = store.token(tx, prefix)
-    if not keys.matches(text, row["hash"] if row else "0" * 64) or row is None:
+        live = store.token(tx, prefix)
+    if not keys.matches(text, live.hash if live else "0" * 64) or live is None:
         return None
-    if row["last_used_at"] is None or row["now"] - row["last_used_at"] > TOUCH_MS:
-        db.run(lambda tx: store.touch_token(tx, row["token_id"]))
-    role = Role(row["role"])
-    scope = account.check_scopes(msgspec.json.decode(row["scopes"]), Role.ADMIN)
-    if scope is Scope.ADMIN and role is not Role.ADMIN:
+    if live.last_used_at is None or live.now - live.last_used_at > TOUCH_MS:
+        db.run(lambda tx: store.touch_token(tx, live.token_id))
+    user = live.user
+    scope = account.check_scopes(live.scopes, Role.ADMIN)
+    if scope is Scope.ADMIN and user.role is not Role.ADMIN:
         scope = Scope.WRITE
     return Principal(
-        user_id=row["id"],
-        name=row["name"],
-        role=role,
+        user_id=user.id,
+        name=user.name,
+        role=user.role,
         scope=scope,
-        token_id=row["token_id"],
-        expires_at=row["expires_at"],
+        token_id=live.token_id,
+        expires_at=live.expires_at,
     )
 
 
@@ -313,7 +315,7 @@ def register_worker(
     grant: Grant,
     *,
     capabilities: Sequence[str] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: JsonObject | None = None,
 ) -> tuple[str, NewKey]:
     worker_id = ids.new("wrk")
     fleet.register(tx, worker_id, name, capabilities=capabilities, metadata=metadata)
@@ -325,7 +327,7 @@ def add_worker_key(tx: Tx, worker_id: str, grant: Grant | None = None) -> NewKey
     """For the kinds of the worker's newest key, if it is not said for which."""
     if grant is None:
         newest = store.newest_worker_key(tx, worker_id)
-        grant = _grant(newest["kinds"]) if newest else Grant()
+        grant = newest.grant if newest else Grant()
     security_log.record(
         tx, Action.WORKER_KEY_MADE, _worker_name(tx, worker_id), worker_id=worker_id
     )
@@ -335,6 +337,7 @@ def add_worker_key(tx: Tx, worker_id: str, grant: Grant | None = None) -> NewKey
 def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> None:
     if not store.revoke_worker_key(tx, worker_id, prefix):
         raise errors.NotFound("no such key")
+    fleet.note_change(tx, worker_id)
     security_log.record(
         tx,
         Action.WORKER_KEY_REVOKED,
@@ -383,10 +386,6 @@ def grant_of(kinds: Sequence[str] | None) -> Grant:
     return Grant(tuple(sorted(set(kinds))))
 
 
-def _grant(text: str | None) -> Grant:
-    return Grant() if text is None else Grant(tuple(msgspec.json.decode(text)))
-
-
 def _granted(grant: Grant) -> str | None:
     return None if grant.kinds is None else msgspec.json.encode(grant.kinds).decode()
 
@@ -396,16 +395,17 @@ def by_worker_key(db: Database, text: str) -> KeyHolder | None:
     if prefix is None:
         return None
     with db.read() as tx:
-        row = store.worker_key(tx, prefix)
-        if not keys.matches(text, row["hash"] if row else "0" * 64) or row is None:
+        key = store.worker_key(tx, prefix)
+        if not keys.matches(text, key.hash if key else "0" * 64) or key is None:
             return None
-        worker = fleet.get(tx, row["worker_id"])
-    return KeyHolder(worker, _grant(row["kinds"])) if worker else None
+        worker = fleet.get(tx, key.worker_id)
+    return KeyHolder(worker, key.grant) if worker else None
 
 
-def invite(tx: Tx, name: str, grant: Grant, created_by: str) -> tuple[dict[str, Any], str]:
+def invite(tx: Tx, name: str, grant: Grant, created_by: str) -> tuple[Invite, str]:
+    """The invite, and the code to use it by."""
     secret = keys.make_code()
-    row = store.add_invite(
+    made = store.add_invite(
         tx,
         ids.new("inv"),
         secret.hash,
@@ -414,8 +414,8 @@ def invite(tx: Tx, name: str, grant: Grant, created_by: str) -> tuple[dict[str, 
         created_by=created_by,
         lasts_ms=INVITE_MS,
     )
-    security_log.record(tx, Action.INVITE_MADE, name, invite_id=row["id"], kinds=grant.kinds)
-    return row, secret.text
+    security_log.record(tx, Action.INVITE_MADE, name, invite_id=made.id, kinds=grant.kinds)
+    return made, secret.text
 
 
 def join(tx: Tx, code: str, name: str) -> tuple[str, str, Grant, NewKey]:
@@ -424,7 +424,7 @@ def join(tx: Tx, code: str, name: str) -> tuple[str, str, Grant, NewKey]:
     given = store.use_invite(tx, keys.digest(keys.tidy_code(code)), worker_id)
     if given is None:
         raise errors.Unauthorized("this join code was used, has expired or never was")
-    name, grant = given["name"] or name, _grant(given["kinds"])
+    name, grant = given.name or name, given.grant
     fleet.register(tx, worker_id, name)
     security_log.record(tx, Action.WORKER_JOINED, name, worker_id=worker_id, kinds=grant.kinds)
     return worker_id, name, grant, _new_worker_key(tx, worker_id, grant)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from rushes import errors
+from rushes.records import Row, from_row
 
 NAME = re.compile(r"[\w.@+-]{1,64}")
 
@@ -38,16 +38,9 @@ class User:
     has_password: bool
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> User:
-        return cls(
-            id=row["id"],
-            name=row["name"],
-            role=Role(row["role"]),
-            quota_bytes=row["quota_bytes"],
-            created_at=row["created_at"],
-            disabled_at=row["disabled_at"],
-            has_password=row["password_hash"] is not None,
-        )
+    def from_row(cls, row: Row) -> User:
+        has_password = row["password_hash"] is not None
+        return from_row(cls, row, role=Role(row["role"]), has_password=has_password)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

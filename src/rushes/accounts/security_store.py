@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from rushes.db.database import Tx
-
-Row = dict[str, Any]
+from rushes.records import from_row
 
 PRUNED_AT_ONCE = 1_000
 
@@ -64,6 +63,21 @@ def is_told(
     return row is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """`detail`: JSON."""
+
+    id: str
+    at: int
+    type: str
+    user_id: str | None
+    user_name: str | None
+    address: str | None
+    request_id: str | None
+    subject: str
+    detail: str
+
+
 def page(
     tx: Tx,
     *,
@@ -71,7 +85,7 @@ def page(
     user_id: str | None = None,
     before: str | None = None,
     limit: int,
-) -> list[Row]:
+) -> list[Entry]:
     """Newest first."""
     given = {"type": type, "user_id": user_id, "before": before}
     asked = {name: value for name, value in given.items() if value is not None}
@@ -81,11 +95,12 @@ def page(
         "before": "id < :before",
     }
     where = " AND ".join(conditions[name] for name in asked) or "1 = 1"
-    return tx.all(
+    rows = tx.all(
         f"SELECT * FROM security_log WHERE {where} ORDER BY id DESC LIMIT :limit",
         limit=limit,
         **asked,
     )
+    return [from_row(Entry, row) for row in rows]
 
 
 def forget(tx: Tx, *, keep_ms: int) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rushes import errors
 from rushes.accounts.account import User
 from rushes.db.database import Tx
-
-Row = dict[str, Any]
-
+from rushes.jobs.job import decode
+from rushes.kinds import Grant
+from rushes.records import Row, from_row
 
 # Users
 
@@ -35,8 +36,14 @@ def get_user(tx: Tx, id: str) -> User | None:
     return User.from_row(row) if row else None
 
 
-def user_by_name(tx: Tx, name: str) -> Row | None:
-    return tx.one("SELECT * FROM users WHERE name = :name", name=name)
+def user_by_name(tx: Tx, name: str) -> User | None:
+    row = tx.one("SELECT * FROM users WHERE name = :name", name=name)
+    return User.from_row(row) if row else None
+
+
+def password_hash(tx: Tx, user_id: str) -> str | None:
+    row = tx.one("SELECT password_hash FROM users WHERE id = :id", id=user_id)
+    return row["password_hash"] if row else None
 
 
 def all_users(tx: Tx) -> list[User]:
@@ -90,9 +97,18 @@ def add_session(tx: Tx, id: str, hash: str, user_id: str, label: str, lasts_ms: 
     )
 
 
-def session(tx: Tx, hash: str) -> Row | None:
-    """A live session of an enabled user, with the user's columns."""
-    return tx.one(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSession:
+    """A session of an enabled user."""
+
+    session_id: str
+    last_seen_at: int
+    now: int
+    user: User
+
+
+def session(tx: Tx, hash: str) -> LiveSession | None:
+    row = tx.one(
         """
         SELECT sessions.id AS session_id, sessions.last_seen_at, {now} AS now, users.*
         FROM sessions JOIN users ON users.id = sessions.user_id
@@ -100,18 +116,31 @@ def session(tx: Tx, hash: str) -> Row | None:
           AND users.disabled_at IS NULL""",
         hash=hash,
     )
+    return from_row(LiveSession, row, user=User.from_row(row)) if row else None
 
 
 def touch_session(tx: Tx, id: str) -> None:
     tx.all("UPDATE sessions SET last_seen_at = {now} WHERE id = :id", id=id)
 
 
-def sessions_of(tx: Tx, user_id: str) -> list[Row]:
-    return tx.all(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """As its user sees it."""
+
+    id: str
+    label: str
+    created_at: int
+    last_seen_at: int
+    expires_at: int
+
+
+def sessions_of(tx: Tx, user_id: str) -> list[Session]:
+    rows = tx.all(
         "SELECT id, label, created_at, last_seen_at, expires_at FROM sessions"
         " WHERE user_id = :user_id AND expires_at > {now} ORDER BY last_seen_at DESC",
         user_id=user_id,
     )
+    return [from_row(Session, row) for row in rows]
 
 
 def end_sessions(tx: Tx, user_id: str, *, only: str | None = None, besides: str = "") -> int:
@@ -126,9 +155,18 @@ def end_sessions(tx: Tx, user_id: str, *, only: str | None = None, besides: str 
     return len(rows)
 
 
-def ended(tx: Tx, holders: Sequence[Row]) -> set[int]:
-    """Which of them may not go on: the user is disabled, or the session or token has ended. Each
-    has a number, and tells by what it came."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds something open, and by what they came."""
+
+    number: int
+    user_id: str
+    session_id: str | None
+    token_id: str | None
+
+
+def ended(tx: Tx, holders: Sequence[Holder]) -> set[int]:
+    """Which of them may not go on: the user is disabled, or the session or token has ended."""
     rows = tx.all(
         """
         WITH given AS ({given:number bigint, user_id text, session_id text, token_id text})
@@ -174,9 +212,21 @@ def add_token(
     )
 
 
-def token(tx: Tx, prefix: str) -> Row | None:
-    """A live token of an enabled user, with the user's columns."""
-    return tx.one(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveToken:
+    """A token of an enabled user."""
+
+    token_id: str
+    hash: str
+    scopes: list[str]
+    last_used_at: int | None
+    expires_at: int | None
+    now: int
+    user: User
+
+
+def token(tx: Tx, prefix: str) -> LiveToken | None:
+    row = tx.one(
         """
         SELECT tokens.id AS token_id, tokens.hash, tokens.scopes, tokens.last_used_at,
             tokens.expires_at, {now} AS now, users.*
@@ -186,18 +236,35 @@ def token(tx: Tx, prefix: str) -> Row | None:
           AND users.disabled_at IS NULL""",
         prefix=prefix,
     )
+    if row is None:
+        return None
+    return from_row(LiveToken, row, user=User.from_row(row), scopes=decode(row["scopes"]))
 
 
 def touch_token(tx: Tx, id: str) -> None:
     tx.all("UPDATE tokens SET last_used_at = {now} WHERE id = :id", id=id)
 
 
-def tokens_of(tx: Tx, user_id: str) -> list[Row]:
-    return tx.all(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """As its user sees it."""
+
+    id: str
+    name: str
+    prefix: str
+    scopes: list[str]
+    created_at: int
+    expires_at: int | None
+    last_used_at: int | None
+
+
+def tokens_of(tx: Tx, user_id: str) -> list[Token]:
+    rows = tx.all(
         "SELECT id, name, prefix, scopes, created_at, expires_at, last_used_at FROM tokens"
         " WHERE user_id = :user_id AND revoked_at IS NULL ORDER BY id DESC",
         user_id=user_id,
     )
+    return [from_row(Token, row, scopes=decode(row["scopes"])) for row in rows]
 
 
 def count_tokens(tx: Tx, user_id: str) -> int:
@@ -274,8 +341,16 @@ def count_failures(tx: Tx, subject: str, within_ms: int) -> int:
     return int(row["failures"]) if row else 0
 
 
-def failures(tx: Tx, subject: str, within_ms: int, *, besides: list[int]) -> Row:
+@dataclass(frozen=True, slots=True)
+class Failures:
     """How many, when the last was, and what time it is."""
+
+    count: int
+    last_at: int | None
+    now: int
+
+
+def failures(tx: Tx, subject: str, within_ms: int, *, besides: list[int]) -> Failures:
     row = tx.one(
         """
         SELECT count(*) AS count, max(at) AS last_at, {now} AS now FROM signin_failures
@@ -286,7 +361,7 @@ def failures(tx: Tx, subject: str, within_ms: int, *, besides: list[int]) -> Row
         given=[{"seq": number} for number in besides],
     )
     assert row is not None
-    return row
+    return from_row(Failures, row)
 
 
 def note_address(tx: Tx, user_id: str, network: str) -> None:
@@ -346,28 +421,42 @@ def add_worker_key(tx: Tx, prefix: str, worker_id: str, hash: str, kinds: str | 
     )
 
 
-def worker_key(tx: Tx, prefix: str) -> Row | None:
-    return tx.one(
-        "SELECT worker_id, hash, kinds FROM worker_keys"
-        " WHERE prefix = :prefix AND revoked_at IS NULL",
-        prefix=prefix,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerKey:
+    prefix: str
+    worker_id: str
+    hash: str
+    grant: Grant
+    created_at: int
+
+
+def worker_key(tx: Tx, prefix: str) -> WorkerKey | None:
+    row = tx.one(
+        "SELECT * FROM worker_keys WHERE prefix = :prefix AND revoked_at IS NULL", prefix=prefix
     )
+    return _worker_key(row) if row else None
 
 
-def newest_worker_key(tx: Tx, worker_id: str) -> Row | None:
+def newest_worker_key(tx: Tx, worker_id: str) -> WorkerKey | None:
     """Even if it is revoked."""
-    return tx.one(
-        "SELECT kinds FROM worker_keys WHERE worker_id = :worker_id"
-        " ORDER BY created_at DESC LIMIT 1",
+    row = tx.one(
+        "SELECT * FROM worker_keys WHERE worker_id = :worker_id ORDER BY created_at DESC LIMIT 1",
         worker_id=worker_id,
     )
+    return _worker_key(row) if row else None
 
 
-def worker_keys(tx: Tx) -> list[Row]:
-    return tx.all(
-        "SELECT prefix, worker_id, kinds, created_at FROM worker_keys WHERE revoked_at IS NULL"
-        " ORDER BY created_at"
-    )
+def worker_keys(tx: Tx) -> list[WorkerKey]:
+    rows = tx.all("SELECT * FROM worker_keys WHERE revoked_at IS NULL ORDER BY created_at")
+    return [_worker_key(row) for row in rows]
+
+
+def _worker_key(row: Row) -> WorkerKey:
+    return from_row(WorkerKey, row, grant=_grant(row["kinds"]))
+
+
+def _grant(kinds: str | None) -> Grant:
+    return Grant() if kinds is None else Grant(tuple(decode(kinds)))
 
 
 def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> bool:
@@ -380,6 +469,15 @@ def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> bool:
     return row is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invite:
+    id: str
+    name: str
+    grant: Grant
+    created_at: int
+    expires_at: int
+
+
 def add_invite(
     tx: Tx,
     id: str,
@@ -389,12 +487,12 @@ def add_invite(
     kinds: str | None,
     created_by: str,
     lasts_ms: int,
-) -> Row:
+) -> Invite:
     row = tx.one(
         """
         INSERT INTO invites (id, hash, name, kinds, created_by, created_at, expires_at)
         VALUES (:id, :hash, :name, :kinds, :created_by, {now}, {now} + :lasts_ms)
-        RETURNING id, name, created_at, expires_at""",
+        RETURNING *""",
         id=id,
         hash=hash,
         name=name,
@@ -403,19 +501,20 @@ def add_invite(
         lasts_ms=lasts_ms,
     )
     assert row is not None
-    return row
+    return from_row(Invite, row, grant=_grant(row["kinds"]))
 
 
-def use_invite(tx: Tx, hash: str, worker_id: str) -> Row | None:
-    """What the invite gives, or None when it was used, has expired or never was."""
-    return tx.one(
+def use_invite(tx: Tx, hash: str, worker_id: str) -> Invite | None:
+    """None when it was used, has expired or never was."""
+    row = tx.one(
         """
         UPDATE invites SET used_at = {now}, worker_id = :worker_id
         WHERE hash = :hash AND used_at IS NULL AND expires_at > {now}
-        RETURNING name, kinds""",
+        RETURNING *""",
         hash=hash,
         worker_id=worker_id,
     )
+    return from_row(Invite, row, grant=_grant(row["kinds"])) if row else None
 
 
 def forget_expired(tx: Tx, *, keep_ms: int, known_ms: int) -> None:
@@ -434,12 +533,21 @@ def forget_expired(tx: Tx, *, keep_ms: int, known_ms: int) -> None:
 # Idempotency keys: what was answered to a request that may come again
 
 
-def kept_answer(tx: Tx, owner: str, key: str) -> dict[str, Any] | None:
-    return tx.one(
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """`fingerprint`: of the request. `body`: JSON."""
+
+    fingerprint: str
+    body: str
+
+
+def kept_answer(tx: Tx, owner: str, key: str) -> KeptAnswer | None:
+    row = tx.one(
         "SELECT fingerprint, body FROM idempotency_keys WHERE owner = :owner AND key = :key",
         owner=owner,
         key=key,
     )
+    return from_row(KeptAnswer, row) if row else None
 
 
 def forget_answer(tx: Tx, owner: str, key: str) -> None:

@@ -77,8 +77,7 @@ def _owner(db: Database, name: str | None) -> User | None:
     if name is None:
         return None
     with db.read() as tx:
-        row = store.user_by_name(tx, name)
-    return User.from_row(row) if row else None
+        return store.user_by_name(tx, name)
 
 
 def forgive(tx: Tx, address: str, name: str) -> None:
@@ -109,7 +108,7 @@ def _refuse_crowd(tx: Tx, network: str, name: str | None, own: list[int]) -> Non
 
 def _refuse_hurry(tx: Tx, name: str, own: list[int]) -> None:
     failures = store.failures(tx, f"account:{name}", ACCOUNT_WINDOW_MS, besides=own)
-    left_ms = (failures["last_at"] or 0) + pause_ms(failures["count"]) - failures["now"]
+    left_ms = (failures.last_at or 0) + pause_ms(failures.count) - failures.now
     if left_ms > 0:
         raise errors.TooMany(
             "too many failed tries for this name: wait a little",

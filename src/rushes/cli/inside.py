@@ -57,7 +57,7 @@ class Inside(httpx2.BaseTransport):
     ) -> None:
         self._services.stopping.set()
         self._services.relay.close()
-        self._services.doorbell.close()
+        self._services.dispatcher.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LEAVE_SECONDS)
         self._rushes.close()

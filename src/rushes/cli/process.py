@@ -14,6 +14,7 @@ import cyclopts
 
 from rushes import errors
 from rushes.cli import FAILED, INTERRUPTED, output
+from rushes.records import JsonObject
 
 if TYPE_CHECKING:
     from rushes.cli.meter import Task
@@ -192,7 +193,7 @@ def _process(
 
 def _make(
     folder: Folder, args: dict[str, Any], task: Task, engines: Registry
-) -> tuple[dict[str, Any], Spoken]:
+) -> tuple[JsonObject, Spoken]:
     """Both steps into a folder that has begun; it is whole when they are done."""
     from rushes.handlers.transcode.steps import transcode
     from rushes.worker.context import JobContext

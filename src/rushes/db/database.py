@@ -65,6 +65,8 @@ class Tx:
         self._cursor = cursor
         self._clock = clock
         self._after_commit: list[Callable[[], None]] = []
+        # Nothing in it is news to anybody: such commits are many, and nobody need look at them.
+        self.is_silent = False
 
     def all(self, sql: str, /, given: Any = None, **params: Any) -> dialects.Rows:
         if given is not None:
@@ -119,7 +121,8 @@ class Database:
         self.url = parse_url(url)
         self.clock = clock or clocks.SystemClock()
         self.dialect: dialects.Dialect
-        # Called after every commit of `begin` and `step` in this process; they must not block.
+        # Called after every commit of `begin` and `step` in this process, but those that are
+        # silent; they must not block.
         self.on_commit: list[Callable[[], None]] = []
         self._lock: FileLock | None = None
         self.deadlines = Deadlines(DEADLINE_SECONDS)
@@ -255,7 +258,7 @@ class Database:
 
     def _committed(self, tx: Tx) -> None:
         tx.run_after_commit()
-        for call in self.on_commit:
+        for call in () if tx.is_silent else self.on_commit:
             try:
                 call()
             except Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from rushes.engines.engine import Spoken
@@ -27,7 +27,7 @@ def is_believed(probability: float | None, seconds: float) -> bool:
 def parts(guesses: Sequence[Spoken]) -> list[Spoken]:
     """One for each language that is surely spoken for a while, out of guesses of one slice after
     the other. A long part that nobody is sure of beside one that is sure has the language None: it
-    may be another, which is known when it is heard by itself."""
+    may be another, unless all that is guessed is the one before."""
     found: list[Spoken] = []
     begin = guesses[0].start if guesses else 0.0
     for run in _runs(guesses):
@@ -39,11 +39,38 @@ def parts(guesses: Sequence[Spoken]) -> list[Spoken]:
     return found if any(each.language for each in found) else []
 
 
+def settled(parts: Sequence[Spoken], guess: Callable[[Spoken], str]) -> list[Spoken]:
+    """Without those of None whose language, `guess`ed out of what is heard there alone, is that of
+    a neighbour."""
+    found: list[Spoken] = []
+    for number, each in enumerate(parts):
+        if each.language is None:
+            near = {other.language for other in [*found[-1:], *parts[number + 1 : number + 2]]}
+            language = guess(each)
+            each = replace(each, language=language) if language in near else each
+        if found and found[-1].language == each.language:
+            found[-1] = _longer(found[-1], each)
+        else:
+            found.append(each)
+    return found
+
+
+def refined(parts: Sequence[Spoken], change: Callable[[Spoken, Spoken], float]) -> list[Spoken]:
+    """Each begins where it is found that the one before has ended."""
+    found = list(parts)
+    for number in range(1, len(found)):
+        at = change(found[number - 1], found[number])
+        found[number - 1] = replace(found[number - 1], end=at)
+        found[number] = replace(found[number], start=at)
+    return found
+
+
 def _runs(guesses: Sequence[Spoken]) -> Iterator[Spoken]:
     run: Spoken | None = None
     for each in guesses:
         is_sure = (each.probability or 0.0) >= SURE
-        label = each if is_sure else replace(each, language=None)
+        goes_on = run is not None and run.language == each.language
+        label = each if is_sure or goes_on else replace(each, language=None)
         if run is not None and run.language == label.language:
             run = _longer(run, label)
             continue

@@ -18,6 +18,8 @@ from rushes.engines.engine import BYTES_PER_SECOND, RATE, EngineUnavailable
 if TYPE_CHECKING:
     import numpy as np
 
+    Samples = np.ndarray[Any, np.dtype[np.float32]]
+
 FRAME = 512
 CONTEXT = 64
 # So many frames at once, about a minute, bound the memory.
@@ -26,6 +28,10 @@ SPEECH, SILENCE = 0.5, 0.35
 MIN_SPEECH_SECONDS = 0.1
 MIN_SILENCE_SECONDS = 0.4
 PAD_SECONDS = 0.2
+# What sounds all the time is known after so many seconds of it, in spectra of so many samples. So
+# much of it is taken away, and so little is left at least.
+STEADY_SECONDS, SPECTRUM = 30, 512
+TAKEN, LEFT = 1.5, 0.05
 
 Intervals = Sequence[tuple[float, float]]
 
@@ -45,10 +51,33 @@ def speech(pcm: bytes) -> Intervals:
     samples = np.frombuffer(pcm, "<i2").astype(np.float32) / np.float32(32768)
     if not len(samples):
         return []
-    return intervals(_probabilities(samples).tolist(), len(samples) / RATE)
+    # The network takes a voice over a loud hum for the hum.
+    heard = np.maximum(_probabilities(samples), _probabilities(without_hum(samples)))
+    return intervals(heard.tolist(), len(samples) / RATE)
 
 
-def _probabilities(samples: np.ndarray[Any, np.dtype[np.float32]]) -> Any:
+def without_hum(samples: Samples) -> Samples:
+    """Without what goes on all the time, such as a hum, a drone or a fan."""
+    import numpy as np
+
+    half = SPECTRUM // 2
+    shape = np.hanning(SPECTRUM + 1)[:-1].astype(np.float32)
+    # Every sample is in two spectra, whose shapes add up to 1.
+    padded = np.pad(samples, (half, SPECTRUM + -len(samples) % half))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, SPECTRUM)[::half]
+    made = np.zeros((len(frames) + 1, half), np.float32)
+    block = STEADY_SECONDS * RATE // half
+    for begin in range(0, len(frames), block):
+        spectra = np.fft.rfft(frames[begin : begin + block] * shape)
+        loud = np.abs(spectra)
+        gain = np.maximum(1 - TAKEN * np.median(loud, axis=0) / np.maximum(loud, 1e-9), LEFT)
+        parts = np.fft.irfft(spectra * gain)
+        made[begin : begin + len(parts)] += parts[:, :half]
+        made[begin + 1 : begin + 1 + len(parts)] += parts[:, half:]
+    return made.reshape(-1)[half : half + len(samples)]
+
+
+def _probabilities(samples: Samples) -> Any:
     """That there is speech in each frame."""
     import numpy as np
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +28,8 @@ from rushes.engines.engine import (
     TranscribeRequest,
     TranscribeResult,
 )
+
+Samples = np.ndarray[Any, np.dtype[np.float32]]
 
 BEAM = 5
 # Of those that are drawn above a temperature of 0.
@@ -97,13 +98,12 @@ class Whisper:
         self._model = _load(directory, device, threads)
 
     def transcribe(self, request: TranscribeRequest) -> TranscribeResult:
-        samples = np.frombuffer(request.sound, "<i2").astype(np.float32) / 32768
+        samples = np.frombuffer(request.sound, "<i2").astype(np.float32) / np.float32(32768)
         if len(samples) < SHORTEST_SAMPLES:
             return TranscribeResult(text="", language=request.language)
-        features = self._model.feature_extractor(samples)
-        encoded = self._model.encode(pad_or_trim(features))
+        encoded = self._encoded(samples)
         duration = len(samples) / RATE
-        parts = self._spoken(encoded, request, duration)
+        parts = self._spoken(encoded, samples, request)
         if len(parts) > 1:
             return TranscribeResult(text="", parts=parts)
         [(language, probability)] = [(each.language, each.probability) for each in parts]
@@ -127,16 +127,20 @@ class Whisper:
             is_cut=len(result.sequences_ids[0]) >= room,
         )
 
+    def _encoded(self, samples: Samples) -> Any:
+        return self._model.encode(pad_or_trim(self._model.feature_extractor(samples)))
+
     def _spoken(
-        self, encoded: Any, request: TranscribeRequest, duration: float
+        self, encoded: Any, samples: Samples, request: TranscribeRequest
     ) -> Sequence[Spoken]:
         """One language, or where each of several is spoken."""
+        duration = len(samples) / RATE
         if not self._model.model.is_multilingual:
             return [Spoken(0.0, duration, "en")]
         if request.language is not None:
             return [Spoken(0.0, duration, request.language)]
         if duration >= 2 * SLICE_SECONDS:
-            parts = self._parts(Slices(encoded, self._guesses), duration)
+            parts = self._parts(Slices(encoded, self._guesses), samples)
             if len(parts) > 1:
                 return parts
         guesses = self._guesses(encoded)
@@ -145,15 +149,19 @@ class Whisper:
             language = request.expected
         return [Spoken(0.0, duration, language, guesses[language])]
 
-    def _parts(self, slices: Slices, duration: float) -> list[Spoken]:
+    def _parts(self, slices: Slices, samples: Samples) -> list[Spoken]:
+        duration = len(samples) / RATE
         count = int(duration / SLICE_SECONDS)
         edges = [duration * number / count for number in range(count + 1)]
         found = spoken.parts([slices.guess(*each) for each in pairwise(edges)])
-        for number, (one, other) in enumerate(pairwise(found)):
-            at = slices.change(one, other)
-            found[number] = replace(one, end=at)
-            found[number + 1] = replace(other, start=at)
-        return found
+
+        def alone(part: Spoken) -> str:
+            guesses = self._guesses(
+                self._encoded(samples[round(part.start * RATE) : round(part.end * RATE)])
+            )
+            return max(guesses, key=lambda name: guesses[name])
+
+        return spoken.refined(spoken.settled(found, alone), slices.change)
 
     def _guesses(self, encoded: Any) -> dict[str, float]:
         found = self._model.model.detect_language(encoded)[0]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
 
 from rushes import errors, events
 from rushes.db.database import Tx
 from rushes.fleet.worker import AdminState, FleetWorker, encode_limited
+from rushes.records import JsonObject
 
 HOLDS = """(SELECT count(*) FROM jobs
     WHERE state = 'processing' AND claimed_by = workers.id) AS holds"""
@@ -19,18 +22,21 @@ def register(
     name: str,
     *,
     capabilities: Sequence[str] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: JsonObject | None = None,
+    for_urgent: bool = False,
 ) -> None:
-    """A worker that exists but has never been seen, and what is told of it beforehand."""
+    """A worker that exists but has never been seen, and what is told of it beforehand.
+    `for_urgent`: it takes only what comes before all else."""
     tx.all(
         """
-        INSERT INTO workers (id, name, kinds, capabilities, metadata, registered_at)
-        VALUES (:id, :name, '[]', :capabilities, :metadata, {now})
-        ON CONFLICT (id) DO UPDATE SET name = excluded.name""",
+        INSERT INTO workers (id, name, kinds, capabilities, metadata, for_urgent, registered_at)
+        VALUES (:id, :name, '[]', :capabilities, :metadata, :for_urgent, {now})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, for_urgent = excluded.for_urgent""",
         id=id,
         name=name,
         capabilities=encode_limited("capabilities", sorted(set(capabilities))),
         metadata=encode_limited("metadata", metadata or {}),
+        for_urgent=int(for_urgent),
     )
 
 
@@ -40,7 +46,7 @@ def hello(
     *,
     kinds: Sequence[str],
     capabilities: Sequence[str],
-    metadata: Mapping[str, Any],
+    metadata: JsonObject,
     boot_id: str | None = None,
 ) -> None:
     """What the worker says it can do, each time it starts. What it says nothing of stays as it was
@@ -51,7 +57,8 @@ def hello(
             capabilities = coalesce(nullif(CAST(:capabilities AS text), '[]'), capabilities),
             metadata = coalesce(nullif(CAST(:metadata AS text), '{{}}'), metadata),
             last_seen_at = {now}, boot_id = CAST(:boot_id AS text),
-            boot_at = CASE WHEN boot_id = CAST(:boot_id AS text) THEN boot_at ELSE {now} END
+            boot_at = CASE WHEN boot_id = CAST(:boot_id AS text) THEN boot_at ELSE {now} END,
+            changed_at = {now}
         WHERE id = :id RETURNING id""",
         boot_id=boot_id,
         id=id,
@@ -72,6 +79,41 @@ def seen(tx: Tx, id: str) -> AdminState:
     return AdminState(row["state"])
 
 
+def seen_many(tx: Tx, ids: Iterable[str]) -> dict[str, AdminState]:
+    """The same for many at once; those that are unknown are left out."""
+    rows = tx.all(
+        "UPDATE workers SET last_seen_at = {now}"
+        " WHERE id IN (SELECT value FROM {each:CAST(:ids AS text)}) RETURNING id, state",
+        ids=msgspec.json.encode(sorted(ids)).decode(),
+    )
+    return {row["id"]: AdminState(row["state"]) for row in rows}
+
+
+def note_change(tx: Tx, id: str) -> None:
+    """Whoever remembers this worker is to look again."""
+    tx.all("UPDATE workers SET changed_at = {now} WHERE id = :id", id=id)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Which workers are not as they were, as far as was committed by `until`."""
+
+    worker_ids: frozenset[str]
+    until: int
+
+
+def changes(tx: Tx, since: int | None) -> Changes:
+    """Of kinds, capabilities, keys and the admin's word; none when `since` is not known."""
+    row = tx.one("SELECT {now} AS now")
+    assert row is not None
+    rows = (
+        []
+        if since is None
+        else tx.all("SELECT id FROM workers WHERE changed_at >= :since", since=since)
+    )
+    return Changes(frozenset(each["id"] for each in rows), int(row["now"]))
+
+
 def announce(tx: Tx, id: str, status: str) -> None:
     """Tell of a status that is not the one told last."""
     row = tx.one(
@@ -87,7 +129,7 @@ def announce(tx: Tx, id: str, status: str) -> None:
 def set_state(tx: Tx, id: str, state: AdminState) -> None:
     row = tx.one(
         """
-        UPDATE workers SET state = :state, state_changed_at = {now}
+        UPDATE workers SET state = :state, state_changed_at = {now}, changed_at = {now}
         WHERE id = :id RETURNING id""",
         id=id,
         state=state,

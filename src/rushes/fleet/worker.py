@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rushes import errors
+from rushes.records import JsonObject, Row, from_row
 
 LIMIT_BYTES = 10 * 1024
 
@@ -35,20 +36,28 @@ class FleetWorker:
     state: AdminState
     kinds: list[str]
     capabilities: list[str]
-    metadata: dict[str, Any]
+    metadata: JsonObject
     registered_at: int
     last_seen_at: int | None
     # When it last lost a job by its silence.
     lost_at: int | None
+    # Which of its processes has said hello last.
+    boot_id: str | None
+    # The status that was told last.
+    announced: str | None
+    # It takes only what comes before all else.
+    is_for_urgent: bool
     holds: int
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> FleetWorker:
-        values = {name: row[name] for name in cls.__dataclass_fields__}
-        for name in ("kinds", "capabilities", "metadata"):
-            values[name] = msgspec.json.decode(values[name])
-        values["state"] = AdminState(values["state"])
-        return cls(**values)
+    def from_row(cls, row: Row) -> FleetWorker:
+        said = {
+            name: msgspec.json.decode(row[name]) for name in ("kinds", "capabilities", "metadata")
+        }
+        is_for_urgent = bool(row["for_urgent"])
+        return from_row(
+            cls, row, state=AdminState(row["state"]), is_for_urgent=is_for_urgent, **said
+        )
 
     def status(self, now: int, offline_after_ms: int) -> WorkerStatus:
         if self.state is AdminState.DISABLED:
@@ -66,11 +75,6 @@ class FleetWorker:
         when nobody else is there, so that people hear why."""
         said = self.metadata.get("unable")
         return said if isinstance(said, dict) else ()
-
-    @property
-    def is_for_urgent(self) -> bool:
-        """It takes only what comes before all else."""
-        return self.metadata.get("lowest_priority") == "high"
 
     def could_take(self, kind: str, needs: list[str], *, urgent: bool) -> bool:
         hard = {need for need in needs if not need.endswith("?")}

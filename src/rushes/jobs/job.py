@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rushes import errors
+from rushes.records import JsonObject, Row, from_row
 
 ARGS_LIMIT_BYTES = 64 * 1024
 NEEDS_LIMIT = 32
@@ -67,7 +68,7 @@ class NewJob:
     """A request to enqueue. Checked whole before anything is written."""
 
     kind: str
-    args: Mapping[str, Any] = field(default_factory=dict)
+    args: JsonObject = field(default_factory=dict)
     media_id: str | None = None
     user_id: str = ""
     priority: str = "normal"
@@ -82,6 +83,96 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A new job as it is written: checked, and with its texts encoded."""
+
+    id: str
+    kind: str
+    media_id: str | None
+    user_id: str
+    state: State
+    priority: Priority
+    lane: str
+    args: str
+    needs: str
+    dedupe_key: str | None
+    parent_id: str | None
+    retry_of: str | None
+    run_at: int
+    delay_ms: int
+    max_attempts: int
+    timeout_ms: int | None
+    # Of a part: see `Job`, and the place of its whole in the queue.
+    division: int | None = None
+    queued_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """Who claims, from which strand, on which terms."""
+
+    lane: str
+    kind: str
+    user_id: str | None
+    worker_id: str
+    worker_name: str
+    boot_id: str | None
+    request_id: str | None
+    delay_ms: int
+    lease_ms: int
+    timeout_ms: int
+    most_per_user: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a worker says of a job, as it is written."""
+
+    id: str
+    claim_id: str
+    progress: float
+    stage: str | None
+    checkpoint: str | None
+    engine_id: str | None
+    engine_model: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A claim that is held, and the divided job that its job is a part of."""
+
+    claim_id: str
+    cancel: bool
+    whole_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """The job of a claim that is held; `owner_id` is the job whose version it builds, and
+    `lease_ms` how long the claim lasts if it is not renewed."""
+
+    id: str
+    kind: str
+    media_id: str | None
+    user_id: str
+    division: int | None
+    lease_ms: int
+    owner_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that a change has ended, or flagged, the divided job that it is a part of, and whether
+    others wait for it."""
+
+    id: str
+    state: State
+    whole_id: str | None
+    awaited: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One row of `jobs`, as the API shows it."""
 
@@ -91,7 +182,7 @@ class Job:
     user_id: str
     state: State
     priority: Priority
-    args: dict[str, Any]
+    args: JsonObject
     needs: list[str]
     dedupe_key: str | None
     parent_id: str | None
@@ -133,16 +224,14 @@ class Job:
     division: int | None
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Job:
-        values = {name: row[name] for name in cls.__dataclass_fields__}
-        for name in ("args", "needs", "checkpoint", "detail", "result"):
-            values[name] = decode(values[name])
-        values["state"] = State(values["state"])
-        values["priority"] = Priority(values["priority"])
-        return cls(**values)
+    def from_row(cls, row: Row) -> Job:
+        texts = ("args", "needs", "checkpoint", "detail", "result")
+        made = {name: decode(row[name]) for name in texts}
+        state, priority = State(row["state"]), Priority(row["priority"])
+        return from_row(cls, row, state=state, priority=priority, **made)
 
 
-def again(old: Job, args: Mapping[str, Any]) -> NewJob:
+def again(old: Job, args: JsonObject) -> NewJob:
     """What takes the place of a job that has ended."""
     return NewJob(
         kind=old.kind,
@@ -166,12 +255,12 @@ def decode(text: str | None) -> Any:
 PACE = ("speed", "eta_seconds")
 
 
-def told_in(detail: Mapping[str, Any] | None, stage: str | None) -> str | None:
+def told_in(detail: JsonObject | None, stage: str | None) -> str | None:
     """A report's detail as it is stored, with the stage that it is about."""
     return None if detail is None else encode({**detail, "stage": stage})
 
 
-def without_old_pace(detail: Any, stage: str | None) -> dict[str, Any]:
+def without_old_pace(detail: Any, stage: str | None) -> JsonObject:
     """Speed and time left belong to the stage they were told in: the next one does not inherit
     them, and what is left of it is unknown until it says so."""
     if not isinstance(detail, dict):
@@ -215,7 +304,7 @@ def storable(text: str | None, limit: int) -> str | None:
     return "".join(char for char in text[:limit] if is_storable(char))
 
 
-def encode_args(args: Mapping[str, Any]) -> str:
+def encode_args(args: JsonObject) -> str:
     """The arguments as JSON text; BadField when they are none, or larger than 64 KB."""
     try:
         text = encode(dict(args))

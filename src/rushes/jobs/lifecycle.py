@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from rushes.jobs.job import ErrorClass, Outcome, State
+from rushes.jobs.job import ErrorClass, Outcome, Priority, State
 
 # Bounds what no attempt counts: releases, deferrals and divisions.
 MAX_CLAIMS = 25
@@ -63,6 +63,46 @@ class Next:
     attempt: int
     losses: int
     error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A job that is held, and locked."""
+
+    id: str
+    kind: str
+    claim_id: str
+    claim_epoch: int
+    whole_id: str | None
+    media_id: str | None
+    user_id: str
+    priority: Priority
+    queued_at: int | None
+    timeout_ms: int | None
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """A job whose worker is believed to be gone, and what is known of that."""
+
+    id: str
+    claim_id: str | None
+    claimed_by: str | None
+    whole_id: str | None
+    facts: Facts
+    loss: Loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What was decided for one held job."""
+
+    id: str
+    claim_id: str | None
+    next: Next
+    error: str | None = None
+    checkpoint: str | None = None
 
 
 def after_failure(

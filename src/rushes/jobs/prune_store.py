@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rushes import kinds
 from rushes.count_store import ENDED, LIVE, UNCOUNTED, UNMOVED
 from rushes.db.database import Tx
 from rushes.jobs.read_store import ENDED_AT
+from rushes.records import Row, from_row
 
 FOR_EVER_MS = 10**15
 HOUSEKEEPING = ", ".join(f"'{each.name}'" for each in kinds.TABLE.values() if each.housekeeping)
@@ -114,7 +114,7 @@ def delete(tx: Tx, keep: Keep, ids: Sequence[str]) -> int:
     return len(gone)
 
 
-def _note(tx: Tx, gone: list[dict[str, Any]]) -> None:
+def _note(tx: Tx, gone: Sequence[Row]) -> None:
     ended = Counter((row["kind"], row["user_id"], row["state"]) for row in gone)
     tx.all(
         """
@@ -145,9 +145,17 @@ def _note(tx: Tx, gone: list[dict[str, Any]]) -> None:
     )
 
 
-def pruned(tx: Tx) -> list[dict[str, Any]]:
-    """How many jobs of each kind were deleted, ever."""
-    return tx.all(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunedCount:
+    """How many jobs of a kind were deleted, ever."""
+
+    kind: str
+    count: int
+
+
+def pruned(tx: Tx) -> list[PrunedCount]:
+    rows = tx.all(
         "SELECT kind, CAST(sum(pruned) AS bigint) AS count FROM job_counts"
         " GROUP BY kind HAVING sum(pruned) > 0 ORDER BY kind"
     )
+    return [from_row(PrunedCount, row) for row in rows]

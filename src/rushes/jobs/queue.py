@@ -12,10 +12,22 @@ from typing import Any
 from rushes import errors, ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
-from rushes.jobs import lifecycle, passage_store, policy, read_store, relation_store, store
-from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
+from rushes.jobs import (
+    lifecycle,
+    passage_store,
+    policy,
+    read_store,
+    relation_store,
+    request_store,
+    store,
+)
+from rushes.jobs.job import Ended, ErrorClass, Job, JobRow, NewJob, Priority, Renewal, State
+from rushes.jobs.lifecycle import Held, Lost, Settlement
+from rushes.jobs.policy import Strand
 from rushes.jobs.relation_store import Relations
+from rushes.jobs.request_store import Asking
 from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
+from rushes.records import JsonObject
 from rushes.wakeup import InProcessWakeup, Wakeup
 
 ERROR_LIMIT = 2_000
@@ -53,6 +65,16 @@ class Claimant:
     def policy(self, usual: policy.Policy) -> policy.Policy:
         return policy.Policy.FAIR if self.most_per_user else usual
 
+    def alike(self) -> Claimant:
+        """The same for all who are offered the same jobs."""
+        kinds, capabilities = tuple(sorted(self.kinds)), tuple(sorted(self.capabilities))
+        return replace(self, id="", name="", boot_id=None, kinds=kinds, capabilities=capabilities)
+
+    def could_take(self, offer: Strand) -> bool:
+        hard = {need for need in offer.needs if not need.endswith("?")}
+        is_able = offer.kind in self.kinds and hard <= set(self.capabilities)
+        return is_able and offer.priority <= self.lowest_priority
+
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
@@ -86,13 +108,11 @@ class Queue:
 
     def enqueue_many(self, tx: Tx, news: Sequence[NewJob]) -> list[Enqueued]:
         """Returns one per new job, in order; a live job with the same key is returned instead."""
-        rows = [self._row(new) for new in news]
-        self._check_references(tx, news, rows)
+        rows = self._referring(tx, [self._row(new) for new in news])
         notify = self._bell.is_quiet()
         created = store.insert(tx, rows, notify=notify) if rows else set()
         answers = [
-            Enqueued(row["id"], True) if row["id"] in created else self._twin(tx, row)
-            for row in rows
+            Enqueued(row.id, True) if row.id in created else self._twin(tx, row) for row in rows
         ]
         if created:
             tx.wake_after_commit(self._bell.ring_here if notify else self._bell.ring)
@@ -102,7 +122,7 @@ class Queue:
         self,
         tx: Tx,
         job_id: str,
-        args: Mapping[str, Any] | None = None,
+        args: JsonObject | None = None,
         *,
         dedupe_key: str | None = None,
         parent_id: str | None = None,
@@ -147,23 +167,38 @@ class Queue:
                 self._last[worker.id] = (strand, LOOK_AFTER)
         return taken
 
-    def claim_again(self, tx: Tx, worker_id: str, request_id: str) -> list[Assignment]:
-        """The answer of a claim to whoever did not get it, as far as it is still held."""
-        rows = store.renew_request(tx, worker_id, request_id, self.terms.lease_ms)
-        return [self._assignment(row) for row in rows]
+    def offers(self, tx: Tx, kinds: Iterable[str]) -> list[Strand]:
+        """What is due, whatever it needs."""
+        return store.waiting(
+            tx,
+            None,
+            jobs.encode(sorted(kinds)),
+            by_user=False,
+            lowest_priority=Priority.LOW,
+            most_per_user=None,
+        )
+
+    def claim_again(self, tx: Tx, asked: Iterable[Asking]) -> dict[Asking, list[Assignment]]:
+        """The answers of claims to whoever did not get them, as far as they are still held."""
+        return request_store.renew_requests(tx, asked, self.terms.lease_ms)
+
+    def unheard_of(self, tx: Tx, answered: Iterable[Asking]) -> set[str]:
+        """The workers that hold something by requests of theirs that were answered: for who holds
+        nothing any more, to be freed."""
+        return request_store.holders(tx, answered)
 
     def free_unheard_of(
         self, tx: Tx, worker_id: str, requests: Sequence[str], held: Sequence[Claim]
     ) -> dict[str, State]:
         """What was claimed for a worker that has got the answers to these requests, and does not
         hold it: some answer was lost. The attempt is given back."""
-        rows = store.lock_unheard_of(tx, worker_id, requests, held, SWEEP_PAGE)
+        rows = request_store.lock_unheard_of(tx, worker_id, requests, held, SWEEP_PAGE)
         return self._lose(tx, rows, expired=False)
 
     def heartbeat(self, tx: Tx, claims: Sequence[Claim]) -> dict[str, Beat]:
         """Returns one `Beat` per claim id."""
         rows = store.renew_if_held(tx, claims, self.terms.lease_ms)
-        held = {row["claim_id"]: Beat(True, row["cancel_requested_at"] is not None) for row in rows}
+        held = {each.claim_id: Beat(True, each.cancel) for each in rows}
         return {claim.claim_id: held.get(claim.claim_id, Beat(False)) for claim in claims}
 
     def progress(self, tx: Tx, reports: Sequence[Progress]) -> dict[str, Beat]:
@@ -171,21 +206,24 @@ class Queue:
         for report in reports:
             if not 0 <= report.progress <= 1:
                 raise errors.BadField("progress", "must be between 0 and 1")
-        rows = [
-            {
-                "id": report.claim.job_id,
-                "claim_id": report.claim.claim_id,
-                "progress": report.progress,
-                "stage": jobs.storable(report.stage, WORD_LIMIT),
-                "checkpoint": None if report.checkpoint is None else jobs.encode(report.checkpoint),
-                "engine_id": jobs.storable(report.engine_id, WORD_LIMIT),
-                "engine_model": jobs.storable(report.engine_model, WORD_LIMIT),
-                "detail": jobs.told_in(report.detail, report.stage),
-            }
+        said = [
+            jobs.Report(
+                id=report.claim.job_id,
+                claim_id=report.claim.claim_id,
+                progress=report.progress,
+                stage=jobs.storable(report.stage, WORD_LIMIT),
+                checkpoint=None if report.checkpoint is None else jobs.encode(report.checkpoint),
+                engine_id=jobs.storable(report.engine_id, WORD_LIMIT),
+                engine_model=jobs.storable(report.engine_model, WORD_LIMIT),
+                detail=jobs.told_in(report.detail, report.stage),
+            )
             for report in reports
         ]
-        held = {row["claim_id"]: row for row in self._note_progress(tx, rows)}
-        return {claim.claim_id: _beat(held.get(claim.claim_id)) for claim in claims}
+        rows = store.progress_if_held(tx, said, self.terms.lease_ms)
+        if wholes := _wholes(rows):
+            self.on_parts(tx, wholes)
+        held = {each.claim_id: Beat(True, each.cancel) for each in rows}
+        return {claim.claim_id: held.get(claim.claim_id, Beat(False)) for claim in claims}
 
     def complete(self, tx: Tx, claim: Claim, result: Any = None) -> State:
         """`completed`; raises ClaimLost or CancelRequested when it is not this claim's to say."""
@@ -195,20 +233,13 @@ class Queue:
 
     def complete_many(self, tx: Tx, results: Sequence[tuple[Claim, Any]]) -> set[str]:
         """Complete what is still held; returns those ids. The rest is to be asked one by one."""
-        rows = [
-            {
-                "id": claim.job_id,
-                "claim_id": claim.claim_id,
-                "result": None if result is None else jobs.encode(result),
-            }
-            for claim, result in results
-        ]
-        completed = store.complete_if_held(tx, rows)
-        self._relations.unblock(tx, [row["id"] for row in completed if row["awaited"]])
+        encoded = [(claim, None if r is None else jobs.encode(r)) for claim, r in results]
+        completed = store.complete_if_held(tx, encoded)
+        self._relations.unblock(tx, [each.id for each in completed if each.awaited])
         if wholes := _wholes(completed):
             self.on_parts(tx, wholes)
             self._relations.join_parts(tx, wholes)
-        return {row["id"] for row in completed}
+        return {each.id for each in completed}
 
     def fail(
         self, tx: Tx, claim: Claim, error: ErrorClass, *, code: str = "failed", message: str = ""
@@ -231,12 +262,12 @@ class Queue:
         whole = store.lock_if_held(tx, claim)
         if whole is None:
             return self._why_not_held(tx, claim)
-        if whole["whole_id"] is not None:
+        if whole.whole_id is not None:
             raise errors.WrongState("a part cannot be divided again")
         self._check_parts(tx, whole, parts)
         rows = [self._part(whole, part) for part in parts]
         kept = None if checkpoint is None else jobs.encode(checkpoint)
-        state = self._settle_held(tx, whole, lifecycle.after_division(_facts(whole)), "", kept)
+        state = self._settle_held(tx, whole, lifecycle.after_division(whole.facts), "", kept)
         if state is State.BLOCKED:
             store.insert(tx, rows)
             tx.wake_after_commit(self._bell.ring)
@@ -258,9 +289,9 @@ class Queue:
     def cancel_many(self, tx: Tx, job_ids: Iterable[str]) -> dict[str, State]:
         """Parts go with the job they belong to, and it goes with any of them."""
         changed = store.cancel(tx, job_ids)
-        self._relations.end(tx, [row["id"] for row in changed if row["state"] == State.CANCELED])
+        self._relations.end(tx, [each.id for each in changed if each.state is State.CANCELED])
         self._relations.join_parts(tx, _wholes(changed))
-        return {row["id"]: State(row["state"]) for row in changed}
+        return {each.id: each.state for each in changed}
 
     def sweep(self, tx: Tx) -> dict[str, State]:
         """End one page of attempts whose lease or deadline is over; returns where the jobs went."""
@@ -276,22 +307,26 @@ class Queue:
         rows = store.lock_of_other_boots(tx, worker_id, boot_id, SWEEP_PAGE)
         return self._lose(tx, rows, expired=False)
 
-    def _lose(self, tx: Tx, rows: Sequence[dict[str, Any]], *, expired: bool) -> dict[str, State]:
-        settlements = []
-        for row in rows:
-            next = lifecycle.after_loss(_facts(row), _loss(row))
-            settlements.append(store.Settlement(id=row["id"], claim_id=row["claim_id"], next=next))
+    def _lose(self, tx: Tx, lost: Sequence[Lost], *, expired: bool) -> dict[str, State]:
+        settlements = [
+            Settlement(
+                id=each.id,
+                claim_id=each.claim_id,
+                next=lifecycle.after_loss(each.facts, each.loss),
+            )
+            for each in lost
+        ]
         if not settlements:
             return {}
         changed = store.settle(tx, settlements, expired=expired)
-        silent = {row["claimed_by"] for row in rows if row["silent"] and row["id"] in changed}
+        silent = {each.claimed_by for each in lost if each.loss.silent and each.id in changed}
         if silent:
             store.note_lost(tx, sorted(filter(None, silent)))
         tx.wake_after_commit(self._bell.ring)
         went = {each.id: each.next.state for each in settlements if each.id in changed}
         ended = {id for id, state in went.items() if state in jobs.TERMINAL}
         self._relations.unblock(tx, list(ended))
-        self._relations.join_parts(tx, _wholes([row for row in rows if row["id"] in ended]))
+        self._relations.join_parts(tx, _wholes([each for each in lost if each.id in ended]))
         return went
 
     def heal(self, tx: Tx) -> int:
@@ -301,32 +336,32 @@ class Queue:
 
     # Inside
 
-    def _row(self, new: NewJob) -> dict[str, Any]:
+    def _row(self, new: NewJob) -> JobRow:
         jobs.check(new, kinds=self._kinds())
         priority = Priority[new.priority.upper()]
         needs = sorted(set(new.needs))
-        return {
-            "id": ids.new("job"),
-            "kind": new.kind,
-            "media_id": new.media_id,
-            "user_id": new.user_id,
-            "state": State.QUEUED,
-            "priority": priority,
-            "lane": jobs.lane_of(priority, new.kind, needs),
-            "args": jobs.encode_args(new.args),
-            "needs": jobs.encode(needs),
-            "dedupe_key": new.dedupe_key,
-            "parent_id": new.parent_id,
-            "retry_of": new.retry_of,
-            "run_at": new.run_at or 0,
-            "delay_ms": int(new.delay_seconds * 1000),
-            "max_attempts": new.max_attempts or self.terms.max_attempts,
-            "timeout_ms": None if new.timeout_seconds is None else int(new.timeout_seconds * 1000),
-        }
+        return JobRow(
+            id=ids.new("job"),
+            kind=new.kind,
+            media_id=new.media_id,
+            user_id=new.user_id,
+            state=State.QUEUED,
+            priority=priority,
+            lane=jobs.lane_of(priority, new.kind, needs),
+            args=jobs.encode_args(new.args),
+            needs=jobs.encode(needs),
+            dedupe_key=new.dedupe_key,
+            parent_id=new.parent_id,
+            retry_of=new.retry_of,
+            run_at=new.run_at or 0,
+            delay_ms=int(new.delay_seconds * 1000),
+            max_attempts=new.max_attempts or self.terms.max_attempts,
+            timeout_ms=None if new.timeout_seconds is None else int(new.timeout_seconds * 1000),
+        )
 
-    def _check_parts(self, tx: Tx, whole: dict[str, Any], parts: Sequence[Part]) -> None:
+    def _check_parts(self, tx: Tx, whole: Held, parts: Sequence[Part]) -> None:
         """They do a share of this job: of a kind it may be divided into, on media it works on."""
-        job = self._get(tx, whole["id"])
+        job = self._get(tx, whole.id)
         for kind in sorted({part.kind for part in parts}):
             if not kinds.may_divide_into(job.kind, kind):
                 raise errors.BadField("parts", f"a {job.kind} job has no parts of kind {kind!r}")
@@ -334,62 +369,48 @@ class Queue:
         if any(jobs.media_in(part.args) - known for part in parts):
             raise errors.BadField("parts", "may only name media that the job itself works on")
 
-    def _part(self, whole: dict[str, Any], part: Part) -> dict[str, Any]:
+    def _part(self, whole: Held, part: Part) -> JobRow:
         """It has the place of its whole in the queue, so no other work comes in between."""
         new = NewJob(
             kind=part.kind,
             args=part.args,
-            media_id=whole["media_id"],
-            user_id=whole["user_id"],
-            priority=Priority(whole["priority"]).word,
+            media_id=whole.media_id,
+            user_id=whole.user_id,
+            priority=whole.priority.word,
             needs=part.needs,
-            max_attempts=whole["max_attempts"],
-            timeout_seconds=whole["timeout_ms"] / 1000 if whole["timeout_ms"] else None,
+            max_attempts=whole.facts.max_attempts,
+            timeout_seconds=whole.timeout_ms / 1000 if whole.timeout_ms else None,
         )
-        place = {"parent_id": whole["id"], "division": whole["claim_epoch"]}
-        return {**self._row(new), **place, "queued_at": whole["queued_at"]}
+        return replace(
+            self._row(new),
+            parent_id=whole.id,
+            division=whole.claim_epoch,
+            queued_at=whole.queued_at,
+        )
 
-    def _check_references(
-        self, tx: Tx, news: Sequence[NewJob], rows: Sequence[dict[str, Any]]
-    ) -> None:
-        media = {new.media_id for new in news if new.media_id is not None}
+    def _referring(self, tx: Tx, rows: list[JobRow]) -> list[JobRow]:
+        """Those whose parent has yet to complete are blocked."""
+        media = {row.media_id for row in rows if row.media_id is not None}
         if media and (missing := store.missing_media(tx, media)):
             raise errors.BadField("media_id", f"no media {missing[0]}")
-        parents = {new.parent_id for new in news if new.parent_id is not None}
-        if not parents:
-            return
-        states = store.states(tx, parents)
-        for row in rows:
-            match states.get(row["parent_id"]) if row["parent_id"] else State.COMPLETED:
-                case None:
-                    raise errors.BadField("parent_id", f"no job {row['parent_id']}")
-                case State.FAILED | State.CANCELED as state:
-                    raise errors.WrongState(f"the parent job is {state}")
-                case State.COMPLETED:
-                    pass
-                case _:
-                    row["state"] = State.BLOCKED
+        parents = {row.parent_id for row in rows if row.parent_id is not None}
+        states = store.states(tx, parents) if parents else {}
+        return [_behind_parent(row, states) if row.parent_id else row for row in rows]
 
-    def _twin(self, tx: Tx, row: dict[str, Any]) -> Enqueued:
+    def _twin(self, tx: Tx, row: JobRow) -> Enqueued:
         """The live job that kept this one out; if it has just ended, there is room again."""
         for _ in range(10):
-            twin = store.live_twin(tx, row["dedupe_key"], row["retry_of"])
+            twin = store.live_twin(tx, row.dedupe_key, row.retry_of)
             if twin is not None:
                 return Enqueued(twin, False)
             if store.insert(tx, [row]):
                 tx.wake_after_commit(self._bell.ring)
-                return Enqueued(row["id"], True)
+                return Enqueued(row.id, True)
         raise errors.DatabaseBusy("the same job was started and ended again and again")
-
-    def _note_progress(self, tx: Tx, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        held = store.progress_if_held(tx, rows, self.terms.lease_ms)
-        if wholes := _wholes(held):
-            self.on_parts(tx, wholes)
-        return held
 
     def _strands(self, tx: Tx, worker: Claimant) -> list[policy.Strand]:
         fair = worker.policy(self.terms.policy) is policy.Policy.FAIR
-        rows = store.waiting(
+        return store.waiting(
             tx,
             jobs.encode(list(worker.capabilities)),
             jobs.encode(list(worker.kinds)),
@@ -397,19 +418,6 @@ class Queue:
             lowest_priority=worker.lowest_priority,
             most_per_user=worker.most_per_user,
         )
-        return [
-            policy.Strand(
-                lane=row["lane"],
-                kind=row["kind"],
-                needs=tuple(jobs.decode(row["needs"])),
-                priority=row["priority"],
-                queued_at=row["queued_at"],
-                head_id=row["id"],
-                user_id=row["user_id"] if fair else None,
-                turn=row["turn"],
-            )
-            for row in rows
-        ]
 
     def _claim_from_last(
         self, tx: Tx, worker: Claimant, limit: int, request_id: str | None
@@ -434,30 +442,15 @@ class Queue:
         request_id: str | None,
     ) -> list[Assignment]:
         take = self._take(tx, worker, strand, request_id)
-        rows = store.claim(tx, take, ids.new("clm"), limit)
-        if rows and strand.user_id is not None:
+        taken = store.claim(tx, take, ids.new("clm"), limit)
+        if taken and strand.user_id is not None:
             store.take_turn(tx, strand.user_id)
-        return [self._assignment(row) for row in rows]
-
-    def _assignment(self, row: dict[str, Any]) -> Assignment:
-        return Assignment(
-            job_id=row["id"],
-            claim_id=row["claim_id"],
-            kind=row["kind"],
-            args=jobs.decode(row["args"]),
-            media_id=row["media_id"],
-            user_id=row["user_id"],
-            epoch=row["claim_epoch"],
-            attempt=row["attempt"],
-            max_attempts=row["max_attempts"],
-            checkpoint=jobs.decode(row["checkpoint"]),
-            lease_seconds=self.terms.lease_ms / 1000,
-        )
+        return taken
 
     def _take(
         self, tx: Tx, worker: Claimant, strand: policy.Strand, request_id: str | None
-    ) -> store.Take:
-        return store.Take(
+    ) -> jobs.Take:
+        return jobs.Take(
             lane=strand.lane,
             kind=strand.kind,
             user_id=strand.user_id,
@@ -494,22 +487,22 @@ class Queue:
         message: str,
     ) -> State:
         relation_store.lock_whole(tx, claim.job_id)
-        row = store.lock_if_held(tx, claim)
-        if row is None:
+        held = store.lock_if_held(tx, claim)
+        if held is None:
             return self._why_not_held(tx, claim)
-        return self._settle_held(tx, row, decide(_facts(row)), message)
+        return self._settle_held(tx, held, decide(held.facts), message)
 
     def _settle_held(
         self,
         tx: Tx,
-        row: dict[str, Any],
+        held: Held,
         next: lifecycle.Next,
         message: str,
         checkpoint: str | None = None,
     ) -> State:
-        settlement = store.Settlement(
-            id=row["id"],
-            claim_id=row["claim_id"],
+        settlement = Settlement(
+            id=held.id,
+            claim_id=held.claim_id,
             next=next,
             error=jobs.storable(message, ERROR_LIMIT) or None,
             checkpoint=checkpoint,
@@ -519,8 +512,8 @@ class Queue:
         if next.state is State.QUEUED:
             tx.wake_after_commit(self._bell.ring)
         elif next.state in jobs.TERMINAL:
-            self._relations.unblock(tx, [row["id"]])
-            self._relations.join_parts(tx, _wholes([row]))
+            self._relations.unblock(tx, [held.id])
+            self._relations.join_parts(tx, _wholes([held]))
         return next.state
 
     def _why_not_held(self, tx: Tx, claim: Claim, *, complete: bool = False) -> State:
@@ -528,8 +521,8 @@ class Queue:
         closed = read_store.closed_attempt(tx, claim)
         ends = ("failed", "deferred", "released", "divided", "canceled")
         said = ("succeeded",) if complete else ends
-        if closed is not None and closed["outcome"] in said:
-            return State(closed["job_state"])
+        if closed is not None and closed.outcome in said:
+            return closed.job_state
         if complete and closed is None:
             job = store.get(tx, claim.job_id)
             if job is not None and job.claim_id == claim.claim_id:
@@ -543,31 +536,18 @@ class Queue:
         return job
 
 
-def _facts(row: dict[str, Any]) -> lifecycle.Facts:
-    return lifecycle.Facts(
-        attempt=row["attempt"],
-        max_attempts=row["max_attempts"],
-        claims=row["claims"],
-        losses=row["losses"],
-        cancel_requested=row["cancel_requested_at"] is not None,
-    )
+def _behind_parent(row: JobRow, states: Mapping[str, State]) -> JobRow:
+    match states.get(row.parent_id or ""):
+        case None:
+            raise errors.BadField("parent_id", f"no job {row.parent_id}")
+        case State.FAILED | State.CANCELED as state:
+            raise errors.WrongState(f"the parent job is {state}")
+        case State.COMPLETED:
+            return row
+        case _:
+            return replace(row, state=State.BLOCKED)
 
 
-def _loss(row: dict[str, Any]) -> lifecycle.Loss:
-    return lifecycle.Loss(
-        stalled=bool(row["stalled"]),
-        got_on=bool(row["got_on"]),
-        silent=bool(row["silent"]),
-        survived=bool(row["survived"]),
-        unheard_of=bool(row["unheard_of"]),
-        outage=bool(row["outage"]),
-    )
-
-
-def _beat(held: dict[str, Any] | None) -> Beat:
-    return Beat(True, held["cancel_requested_at"] is not None) if held else Beat(False)
-
-
-def _wholes(rows: Iterable[dict[str, Any]]) -> set[str]:
-    """The divided jobs that these rows are parts of."""
-    return {row["whole_id"] for row in rows if row["whole_id"] is not None}
+def _wholes(jobs: Iterable[Renewal | Ended | Held | Lost]) -> set[str]:
+    """The divided jobs that these are parts of."""
+    return {each.whole_id for each in jobs if each.whole_id is not None}

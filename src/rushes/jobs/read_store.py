@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from rushes import count_store, events
+from rushes import count_store, errors, events
 from rushes.db.database import Tx
 from rushes.jobs import store
-from rushes.jobs.job import Job, encode
+from rushes.jobs.job import Job, Outcome, State, encode
 from rushes.protocol import Claim
+from rushes.records import Row, from_row
 from rushes.text_match import folded, pattern
 
 COLUMNS = {
@@ -46,20 +48,21 @@ class JobFilter:
     # A part of the id, the error, the worker's name or the media's title.
     q: str | None = None
 
-    def guards(self) -> tuple[str, dict[str, Any]]:
-        """SQL text without anything of the caller's in it, and what it refers to."""
-        given = {name: getattr(self, name) for name in COLUMNS if getattr(self, name) is not None}
-        guards = [f"{COLUMNS[name]} = :{name}" for name in given]
-        if self.ids is not None:
-            guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
-            given["ids"] = encode(list(self.ids))
-        if self.not_kinds:
-            guards.append("kind NOT IN (SELECT value FROM {each:CAST(:not_kinds AS text)})")
-            given["not_kinds"] = encode(list(self.not_kinds))
-        if self.q:
-            guards.append(MENTIONS)
-            given |= {"part": pattern(self.q), "title_part": pattern(folded(self.q))}
-        return " AND ".join(guards) or "1 = 1", given
+
+def _guards(filter: JobFilter) -> tuple[str, dict[str, Any]]:
+    """SQL text without anything of the caller's in it, and what it refers to."""
+    given = {name: getattr(filter, name) for name in COLUMNS if getattr(filter, name) is not None}
+    guards = [f"{COLUMNS[name]} = :{name}" for name in given]
+    if filter.ids is not None:
+        guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
+        given["ids"] = encode(list(filter.ids))
+    if filter.not_kinds:
+        guards.append("kind NOT IN (SELECT value FROM {each:CAST(:not_kinds AS text)})")
+        given["not_kinds"] = encode(list(filter.not_kinds))
+    if filter.q:
+        guards.append(MENTIONS)
+        given |= {"part": pattern(filter.q), "title_part": pattern(folded(filter.q))}
+    return " AND ".join(guards) or "1 = 1", given
 
 
 # A divided job runs, too: in its parts.
@@ -79,7 +82,7 @@ def list_jobs(
 ) -> list[Job]:
     """Newest first; `before` is the last id of the page before (ids sort by time). `running`:
     only those, or only the others."""
-    where, given = (filter or JobFilter()).guards()
+    where, given = _guards(filter or JobFilter())
     if running is not None:
         where += f" AND {AMONG_RUNNING}" if running else f" AND NOT {RUNNING}"
     if before is not None:
@@ -106,7 +109,7 @@ def titles(tx: Tx, items: Iterable[Job]) -> dict[str, str]:
 
 def matching(tx: Tx, filter: JobFilter, states: Iterable[str], limit: int) -> list[str]:
     """The ids of the jobs in one of these states that the filter finds, oldest first."""
-    where, given = filter.guards()
+    where, given = _guards(filter)
     rows = tx.all(
         f"SELECT id FROM jobs WHERE {where}"
         " AND state IN (SELECT value FROM {each:CAST(:states AS text)}) ORDER BY id LIMIT :limit",
@@ -126,9 +129,24 @@ def live_jobs_of(tx: Tx, media_ids: Sequence[str]) -> list[Job]:
     return [Job.from_row(row) for row in rows]
 
 
-def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """Failed jobs with the same reason."""
+
+    kind: str
+    error_code: str | None
+    count: int
+    last_failed_at: int | None
+    example: str | None
+
+    @property
+    def can_retry(self) -> bool:
+        return self.error_code not in errors.OF_THE_SOURCE
+
+
+def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[FailureGroup]:
     """Failed jobs by what they failed of, most frequent first; of one user, or of all (None)."""
-    return tx.all(
+    rows = tx.all(
         f"""
         SELECT grouped.kind, nullif(grouped.error_code, '') AS error_code, number AS count,
             last_failed_at, jobs.last_error AS example
@@ -143,6 +161,7 @@ def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[dict[st
         user_id=user_id,
         limit=limit,
     )
+    return [from_row(FailureGroup, row) for row in rows]
 
 
 def _failed(tx: Tx) -> list[str]:
@@ -158,7 +177,28 @@ def _failed(tx: Tx) -> list[str]:
     ]
 
 
-def attempts(tx: Tx, job_id: str) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """`id` is without the claim id in it, which is a worker's proof. `outcome` is None while it
+    runs; `provider` and `model` are the engine that it worked with."""
+
+    id: str
+    job_id: str
+    kind: str
+    number: int
+    epoch: int
+    worker_id: str
+    worker_name: str
+    started_at: int
+    ended_at: int | None
+    outcome: Outcome | None
+    error_code: str | None
+    error: str | None
+    provider: str | None
+    model: str | None
+
+
+def attempts(tx: Tx, job_id: str) -> list[Attempt]:
     """Every try of a job, oldest first; the API calls them executions."""
     rows = tx.all(
         """
@@ -169,24 +209,69 @@ def attempts(tx: Tx, job_id: str) -> list[dict[str, Any]]:
         WHERE job_id = :job_id ORDER BY epoch""",
         job_id=job_id,
     )
-    return [{"id": _execution_id(row["claim_id"]), **row} for row in rows]
+    return [
+        from_row(
+            Attempt,
+            row,
+            id=_execution_id(row["claim_id"]),
+            outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        )
+        for row in rows
+    ]
 
 
-def closed_attempt(tx: Tx, claim: Claim) -> dict[str, Any] | None:
-    return tx.one(
-        "SELECT outcome, job_state, error_code FROM attempts"
+@dataclass(frozen=True, slots=True)
+class ClosedAttempt:
+    """How it ended, and where its job went then."""
+
+    outcome: str
+    job_state: State
+
+
+def closed_attempt(tx: Tx, claim: Claim) -> ClosedAttempt | None:
+    row = tx.one(
+        "SELECT outcome, job_state FROM attempts"
         " WHERE job_id = :job_id AND claim_id = :claim_id AND outcome IS NOT NULL",
         job_id=claim.job_id,
         claim_id=claim.claim_id,
     )
+    return ClosedAttempt(row["outcome"], State(row["job_state"])) if row else None
+
+
+def kind_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> str | None:
+    """The job's kind, if this worker has had the claim. Even when the claim is over: repeating a
+    report must return the same."""
+    row = tx.one(
+        "SELECT jobs.kind FROM attempts JOIN jobs ON jobs.id = attempts.job_id"
+        " WHERE attempts.claim_id = :claim_id AND attempts.job_id = :job_id"
+        " AND attempts.worker_id = :worker_id",
+        claim_id=claim.claim_id,
+        job_id=claim.job_id,
+        worker_id=worker_id,
+    )
+    return row["kind"] if row else None
 
 
 def _execution_id(claim_id: str) -> str:
-    """Without the claim id in it, which is a worker's proof."""
     return f"exe_{hashlib.sha256(claim_id.encode()).hexdigest()[:32]}"
 
 
-def stats(tx: Tx, user_id: str | None = None) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCount:
+    """How many jobs of a kind are in a state, and how long they waited and ran on average, which is
+    told of those that have ended."""
+
+    kind: str
+    # None: of all users together.
+    user_id: str | None
+    state: State
+    count: int
+    oldest_queued_at: int | None
+    wait_ms: float | None
+    run_ms: float | None
+
+
+def stats(tx: Tx, user_id: str | None = None) -> list[JobCount]:
     """How many jobs each user (or this one) has, or has had, of each kind in each state, and how
     long those that ended have waited and run. It does not grow with the number of jobs."""
     rows = tx.all(
@@ -205,18 +290,18 @@ def stats(tx: Tx, user_id: str | None = None) -> list[dict[str, Any]]:
             " AND jobs.user_id = :user_id ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)",
             user_id=user_id,
         )
-    return _with_oldest(rows, oldest, ("kind", "user_id"))
+    return _job_counts(rows, oldest, ("kind", "user_id"))
 
 
 def _of(user_id: str | None) -> str:
     return "" if user_id is None else "WHERE user_id = :user_id"
 
 
-def totals(tx: Tx) -> list[dict[str, Any]]:
+def totals(tx: Tx) -> list[JobCount]:
     """As `stats`, for all users together."""
     rows = tx.all(
         f"""
-        SELECT kind, state, {_SUMS} FROM ({_counted(tx)}) AS counted
+        SELECT kind, NULL AS user_id, state, {_SUMS} FROM ({_counted(tx)}) AS counted
         GROUP BY kind, state HAVING sum(count) <> 0 ORDER BY kind, state"""
     )
     oldest = tx.all(
@@ -224,7 +309,12 @@ def totals(tx: Tx) -> list[dict[str, Any]]:
         " WHERE state = 'queued' AND jobs.lane = lanes.lane"
         " ORDER BY jobs.lane, queued_at, id LIMIT 1)"
     )
-    return _with_oldest(rows, oldest, ("kind",))
+    return _job_counts(rows, oldest, ("kind",))
+
+
+def _float(value: float | Decimal | None) -> float | None:
+    """PostgreSQL's averages of integers are decimals."""
+    return None if value is None else float(value)
 
 
 _SUMS = """CAST(sum(count) AS bigint) AS count, sum(wait_ms) / nullif(sum(waited), 0) AS wait_ms,
@@ -276,30 +366,44 @@ _STRANDS = (
 )
 
 
-def _with_oldest(
-    rows: list[dict[str, Any]], heads: list[dict[str, Any]], key: tuple[str, ...]
-) -> list[dict[str, Any]]:
+def _job_counts(rows: Iterable[Row], heads: Iterable[Row], key: tuple[str, ...]) -> list[JobCount]:
     """`heads`: the first jobs of the lines that jobs wait in."""
     oldest: dict[tuple[str, ...], int] = {}
     for head in heads:
         of = tuple(head[name] for name in key)
         oldest[of] = min(head["queued_at"], oldest.get(of, head["queued_at"]))
     return [
-        row
-        | {
-            "oldest_queued_at": oldest.get(tuple(row[name] for name in key))
-            if row["state"] == "queued"
-            else None
-        }
+        from_row(
+            JobCount,
+            row,
+            state=State(row["state"]),
+            oldest_queued_at=oldest.get(tuple(row[name] for name in key))
+            if row["state"] == State.QUEUED
+            else None,
+            wait_ms=_float(row["wait_ms"]),
+            run_ms=_float(row["run_ms"]),
+        )
         for row in rows
     ]
 
 
-def ended(tx: Tx, filter: JobFilter, *, since: int, width: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedCount:
+    """How many jobs ended in a bucket of time, and how long they waited and ran on average."""
+
+    number: int
+    completed: int = 0
+    failed: int = 0
+    canceled: int = 0
+    wait_ms: float | None = None
+    run_ms: float | None = None
+
+
+def ended(tx: Tx, filter: JobFilter, *, since: int, width: int) -> list[EndedCount]:
     """How jobs ended in each bucket of `width` milliseconds that there was one in: `number` counts
     the buckets from `since`."""
-    where, given = filter.guards()
-    return tx.all(
+    where, given = _guards(filter)
+    rows = tx.all(
         f"""
         SELECT ({ENDED_AT} - CAST(:since AS bigint)) / :width AS number,
             sum(CASE state WHEN 'completed' THEN 1 ELSE 0 END) AS completed,
@@ -313,6 +417,10 @@ def ended(tx: Tx, filter: JobFilter, *, since: int, width: int) -> list[dict[str
         width=width,
         **given,
     )
+    return [
+        from_row(EndedCount, row, wait_ms=_float(row["wait_ms"]), run_ms=_float(row["run_ms"]))
+        for row in rows
+    ]
 
 
 def pause(tx: Tx, kind: str) -> None:
@@ -341,17 +449,12 @@ def waiting_of(tx: Tx, user_id: str, most: int) -> int:
     """How many jobs of a user are queued, up to `most`: found lane by lane in the index that the
     claims use."""
     row = tx.one(
-        """
-        WITH RECURSIVE strand(lane) AS (
-            SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued')
-            UNION ALL
-            SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued' AND lane > strand.lane)
-            FROM strand WHERE strand.lane IS NOT NULL
-        )
+        store.LANES
+        + """
         SELECT sum((SELECT count(*) FROM (
-            SELECT 1 FROM jobs WHERE state = 'queued' AND jobs.lane = strand.lane
+            SELECT 1 FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane
             AND jobs.user_id = :user_id AND kind NOT IN ('webhook', 'purge') LIMIT :most) AS few
-        )) AS waiting FROM strand WHERE lane IS NOT NULL""",
+        )) AS waiting FROM lanes WHERE lane IS NOT NULL""",
         user_id=user_id,
         most=most,
     )
@@ -377,14 +480,13 @@ def idle_worker_exists(
         AND NOT EXISTS (SELECT 1 FROM {each::needs}
             WHERE value NOT IN (SELECT value FROM {each:workers.capabilities}))
         AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)
-        AND (:urgent = 1 OR workers.metadata NOT LIKE :kept)
+        AND (:urgent = 1 OR workers.for_urgent = 0)
         LIMIT 1""",
         kind=kind,
         needs=encode(list(needs)),
         seen_within_ms=seen_within_ms,
         besides=besides,
         urgent=int(urgent),
-        kept='%"lowest_priority":"high"%',
     )
     return row is not None
 

@@ -8,14 +8,15 @@ same job are told apart from those it waits for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rushes import events
 from rushes.db.database import Tx
 from rushes.jobs import lifecycle, store
 from rushes.jobs.job import TERMINAL, State
 from rushes.jobs.lifecycle import PARTS_DONE
+from rushes.records import from_row
 from rushes.wakeup import Wakeup
 
 OF_DIVISION = "part.parent_id = jobs.id AND part.division = jobs.claim_epoch"
@@ -47,7 +48,7 @@ class Relations:
         divided = lock_divided(tx, asked) if asked != [] else []
         states = states_of_parts(tx, divided) if divided else {}
         decisions = [
-            {"id": id, "state": state, **_reason(parts, state)}
+            _decision(id, state, parts)
             for id, parts in states.items()
             if (state := lifecycle.after_parts(parts)) is not None
         ]
@@ -66,17 +67,31 @@ class Relations:
     def cancel_parts(self, tx: Tx, wholes: Sequence[str] | None) -> int:
         parts = live_parts(tx, wholes)
         canceled = store.cancel(tx, parts) if parts else []
-        self.unblock(tx, [row["id"] for row in canceled if row["state"] == State.CANCELED])
+        self.unblock(tx, [each.id for each in canceled if each.state is State.CANCELED])
         return len(canceled)
 
 
-def _reason(parts: dict[State, dict[str, Any]], state: State) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class PartError:
+    error_code: str | None = None
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a divided job goes, and of what, now that its parts have ended."""
+
+    id: str
+    state: State
+    error_code: str | None = None
+    last_error: str | None = None
+
+
+def _decision(id: str, state: State, parts: Mapping[State, PartError]) -> Decision:
     """A whole fails of what its part has failed of."""
     if state is State.FAILED:
-        return {name: parts[state].get(name) for name in ("error_code", "last_error")}
-    if state is State.CANCELED:
-        return {"error_code": "part_canceled"}
-    return {}
+        return Decision(id, state, parts[state].error_code, parts[state].last_error)
+    return Decision(id, state, "part_canceled" if state is State.CANCELED else None)
 
 
 # coalesce keeps SQLite from walking over all jobs that have a parent.
@@ -132,7 +147,7 @@ def lock_divided(tx: Tx, ids: Iterable[str] | None) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def states_of_parts(tx: Tx, ids: Iterable[str]) -> dict[str, dict[State, dict[str, Any]]]:
+def states_of_parts(tx: Tx, ids: Iterable[str]) -> dict[str, dict[State, PartError]]:
     """For each whole the states its parts are in, each with the first part's error."""
     rows = tx.all(
         f"""
@@ -144,19 +159,19 @@ def states_of_parts(tx: Tx, ids: Iterable[str]) -> dict[str, dict[State, dict[st
     )
     ended = [{"id": row["first"]} for row in rows if row["state"] == State.FAILED]
     reasons = {
-        row["id"]: row
+        row["id"]: PartError(row["error_code"], row["last_error"])
         for row in tx.all(
             "SELECT id, error_code, last_error FROM jobs WHERE id IN ({given:id text})",
             given=ended,
         )
     }
-    states: dict[str, dict[State, dict[str, Any]]] = {row["id"]: {} for row in rows}
+    states: dict[str, dict[State, PartError]] = {row["id"]: {} for row in rows}
     for row in rows:
-        states[row["id"]][State(row["state"])] = reasons.get(row["first"], {})
+        states[row["id"]][State(row["state"])] = reasons.get(row["first"], PartError())
     return states
 
 
-def join_parts(tx: Tx, decisions: Sequence[dict[str, Any]]) -> dict[str, State]:
+def join_parts(tx: Tx, decisions: Sequence[Decision]) -> dict[str, State]:
     """Free or end jobs that wait for parts; returns those it changed."""
     rows = tx.change(
         """
@@ -193,17 +208,29 @@ def live_parts(tx: Tx, wholes: Iterable[str] | None) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def counts(tx: Tx, whole_id: str) -> dict[str, Any] | None:
-    """How many parts a divided job has, how many have completed, and how far all of them are."""
-    return tx.one(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartCounts:
+    """How many parts a divided job has, how many have completed, and how far all of them are; with
+    its own detail as it is stored, and how far it was when it was divided."""
+
+    parts: int
+    completed: int
+    progress: float
+    detail: str | None
+    divided_progress: float
+
+
+def counts(tx: Tx, whole_id: str) -> PartCounts | None:
+    row = tx.one(
         f"""
-        SELECT jobs.id, jobs.detail, jobs.divided_progress, count(part.id) AS parts,
+        SELECT jobs.detail, jobs.divided_progress, count(part.id) AS parts,
             count(part.completed_at) AS completed, avg(part.progress) AS progress
         FROM jobs JOIN jobs AS part ON {OF_DIVISION}
         WHERE jobs.id = :id AND jobs.divided_at IS NOT NULL
         GROUP BY jobs.id, jobs.detail, jobs.divided_progress""",
         id=whole_id,
     )
+    return from_row(PartCounts, row) if row else None
 
 
 def note_progress(tx: Tx, whole_id: str, progress: float, detail: str | None) -> None:

@@ -7,15 +7,27 @@ change write their attempts and events in the same statement (see `Tx.change`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rushes import events
 from rushes.db.database import Tx
 from rushes.db.dialects import NOTIFY
-from rushes.jobs.job import Job, State, encode
-from rushes.jobs.lifecycle import MAX_CLAIMS, Next
-from rushes.protocol import Claim
+from rushes.jobs.job import (
+    Ended,
+    Holding,
+    Job,
+    JobRow,
+    Priority,
+    Renewal,
+    Report,
+    State,
+    Take,
+    decode,
+)
+from rushes.jobs.lifecycle import MAX_CLAIMS, Facts, Held, Loss, Lost, Settlement
+from rushes.jobs.policy import Strand
+from rushes.protocol import Assignment, Claim
+from rushes.records import Row, from_row
 
 # coalesce keeps PostgreSQL from starting at the index of processing rows: it believes that there
 # are next to none of them, and would compare each with each.
@@ -69,7 +81,7 @@ ASSIGNMENT = """id, kind, media_id, user_id, args, claim_id, claim_epoch, attemp
     checkpoint, priority, queued_at"""
 
 
-def insert(tx: Tx, rows: Sequence[dict[str, Any]], *, notify: bool = False) -> set[str]:
+def insert(tx: Tx, rows: Sequence[JobRow], *, notify: bool = False) -> set[str]:
     """Insert jobs; returns the ids that were new. The others have a live twin. `notify`: also
     tell waiting workers, which PostgreSQL does with the commit."""
     changed = tx.change(
@@ -166,12 +178,24 @@ HAS_ROOM = """ AND (jobs.user_id, jobs.kind) NOT IN (SELECT user_id, kind FROM j
     WHERE state = 'processing' GROUP BY kind, user_id HAVING count(*) >= :most_per_user)"""
 
 
+# What must be there is; what is preferred does not matter here.
+IS_ABLE = """ AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
+    AND value NOT IN (SELECT value FROM {each::capabilities}))"""
+
+
 def waiting(
-    tx: Tx, able: str, kinds: str, *, by_user: bool, lowest_priority: int, most_per_user: int | None
-) -> list[dict[str, Any]]:
-    """The oldest due job of each strand this worker could take. Its cost does not grow with the
-    backlog: it hops over the index from strand to strand."""
-    return tx.all(
+    tx: Tx,
+    able: str | None,
+    kinds: str,
+    *,
+    by_user: bool,
+    lowest_priority: int,
+    most_per_user: int | None,
+) -> list[Strand]:
+    """The strands this worker could take of, whatever they need if `able` is None, with the oldest
+    due job of each. Its cost does not grow with the backlog: it hops over the index from strand to
+    strand."""
+    rows = tx.all(
         (WAITING_USERS if by_user else WAITING_LANES)
         + """
         SELECT jobs.id, lane, kind, needs, priority, queued_at, jobs.user_id,
@@ -179,32 +203,24 @@ def waiting(
         FROM jobs LEFT JOIN turns ON turns.user_id = jobs.user_id
         WHERE jobs.id IN (SELECT id FROM head) AND kind IN (SELECT value FROM {each::kinds})
         AND priority <= :lowest_priority
-        AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))
-        AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
-            AND value NOT IN (SELECT value FROM {each::capabilities}))"""
+        AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))"""
+        + ("" if able is None else IS_ABLE)
         + (HAS_ROOM if most_per_user else ""),
         kinds=kinds,
         capabilities=able,
         lowest_priority=lowest_priority,
         most_per_user=most_per_user,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Take:
-    """Who claims, from which strand, on which terms."""
-
-    lane: str
-    kind: str
-    user_id: str | None
-    worker_id: str
-    worker_name: str
-    boot_id: str | None
-    request_id: str | None
-    delay_ms: int
-    lease_ms: int
-    timeout_ms: int
-    most_per_user: int | None = None
+    return [
+        from_row(
+            Strand,
+            row,
+            head_id=row["id"],
+            needs=tuple(decode(row["needs"])),
+            user_id=row["user_id"] if by_user else None,
+        )
+        for row in rows
+    ]
 
 
 PICK = """
@@ -239,7 +255,7 @@ OPEN_ATTEMPTS = """
     FROM changed"""
 
 
-def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[dict[str, Any]]:
+def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[Assignment]:
     """Take the oldest due jobs of a strand. Returned in the order of the queue."""
     of_user = PICK_OF_USER + (HAS_ROOM if take.most_per_user else "") + FIRST_OF_USER
     rows = tx.change(
@@ -262,7 +278,7 @@ def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[dict[str, Any]]
         timeout_ms=take.timeout_ms,
         most_per_user=take.most_per_user,
     )
-    return sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
+    return assignments_from_rows(rows, take.lease_ms)
 
 
 def take_turn(tx: Tx, user_id: str) -> None:
@@ -275,8 +291,8 @@ def take_turn(tx: Tx, user_id: str) -> None:
     )
 
 
-def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[str, Any]]:
-    return tx.all(
+def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[Renewal]:
+    rows = tx.all(
         "WITH given AS ({given:id text, claim_id text})"
         " UPDATE jobs SET claim_expires_at = {now} + :lease_ms, heard_at = {now} FROM given WHERE "
         + OWN
@@ -286,27 +302,12 @@ def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[dict[s
         given=_claims(claims),
         lease_ms=lease_ms,
     )
+    return [Renewal(row["claim_id"], row["cancel_requested_at"] is not None) for row in rows]
 
 
-def renew_request(tx: Tx, worker_id: str, request_id: str, lease_ms: int) -> list[dict[str, Any]]:
-    """What is held by the answer to a request, in the order of the queue."""
-    rows = tx.all(
-        "UPDATE jobs SET claim_expires_at = {now} + :lease_ms WHERE state = 'processing'"
-        " AND claimed_by = :worker_id AND claim_request = :request_id AND "
-        + LEASE_ALIVE
-        + f" RETURNING {ASSIGNMENT}",
-        worker_id=worker_id,
-        request_id=request_id,
-        lease_ms=lease_ms,
-    )
-    return sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
-
-
-def progress_if_held(
-    tx: Tx, reports: Sequence[dict[str, Any]], lease_ms: int
-) -> list[dict[str, Any]]:
+def progress_if_held(tx: Tx, reports: Sequence[Report], lease_ms: int) -> list[Renewal]:
     """Note progress, stage and checkpoint, and renew. Returns the held claims."""
-    return tx.change(
+    rows = tx.change(
         "WITH given AS ({given:id text, claim_id text, progress double precision, stage text,"
         " checkpoint text, engine_id text, engine_model text, detail text})"
         " UPDATE jobs SET claim_expires_at = {now} + :lease_ms, heard_at = {now},"
@@ -324,12 +325,16 @@ def progress_if_held(
         given=reports,
         lease_ms=lease_ms,
     )
+    return [
+        Renewal(row["claim_id"], row["cancel_requested_at"] is not None, row["whole_id"])
+        for row in rows
+    ]
 
 
-def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the completed jobs: does anything wait for it, or is it a part? A lease that is
-    over but not swept does not matter: nobody else has the job."""
-    return tx.change(
+def complete_if_held(tx: Tx, results: Sequence[tuple[Claim, str | None]]) -> list[Ended]:
+    """With their results, encoded. A lease that is over but not swept does not matter: nobody else
+    has the job."""
+    rows = tx.change(
         "WITH given AS ({given:id text, claim_id text, result text})"
         " UPDATE jobs SET state = 'completed', completed_at = {now}, progress = 1,"
         " stage = 'completed', losses = 0, error_code = NULL, last_error = NULL,"
@@ -346,43 +351,37 @@ def complete_if_held(tx: Tx, results: Sequence[dict[str, Any]]) -> list[dict[str
         events.from_changed("state", was="'processing'"),
         returning=f"""id, {WHOLE_ID}, EXISTS (SELECT 1 FROM jobs AS child
             WHERE child.parent_id = {{changed}}.id AND child.state = 'blocked') AS awaited""",
-        given=results,
+        given=[
+            {"id": claim.job_id, "claim_id": claim.claim_id, "result": result}
+            for claim, result in results
+        ],
     )
+    return [
+        Ended(row["id"], State.COMPLETED, row["whole_id"], bool(row["awaited"])) for row in rows
+    ]
 
 
-def lock_if_held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
-    return tx.one(
+def lock_if_held(tx: Tx, claim: Claim) -> Held | None:
+    row = tx.one(
         f"SELECT id, {HELD_FACTS}, claim_epoch, media_id, user_id, priority, queued_at, timeout_ms"
         " FROM jobs WHERE id = :id AND claim_id = :claim_id AND state = 'processing' {for_update}",
         id=claim.job_id,
         claim_id=claim.claim_id,
     )
+    if row is None:
+        return None
+    return from_row(Held, row, facts=_facts(row), priority=Priority(row["priority"]))
 
 
-def held(tx: Tx, claim: Claim) -> dict[str, Any] | None:
-    """The job of a claim that is held now; `owner_id` is the job whose version it builds, and
-    `lease_ms` how long the claim lasts if it is not renewed."""
-    return tx.one(
+def held(tx: Tx, claim: Claim) -> Holding | None:
+    row = tx.one(
         "SELECT id, kind, media_id, user_id, division, claim_expires_at - {now} AS lease_ms,"
         " CASE WHEN division IS NULL THEN id ELSE parent_id END AS owner_id FROM jobs"
         " WHERE id = :id AND claim_id = :claim_id AND state = 'processing'",
         id=claim.job_id,
         claim_id=claim.claim_id,
     )
-
-
-def kind_claimed_by(tx: Tx, claim: Claim, worker_id: str) -> str | None:
-    """The job's kind, if this worker has had the claim. Even when the claim is over: repeating a
-    report must return the same."""
-    row = tx.one(
-        "SELECT jobs.kind FROM attempts JOIN jobs ON jobs.id = attempts.job_id"
-        " WHERE attempts.claim_id = :claim_id AND attempts.job_id = :job_id"
-        " AND attempts.worker_id = :worker_id",
-        claim_id=claim.claim_id,
-        job_id=claim.job_id,
-        worker_id=worker_id,
-    )
-    return row["kind"] if row else None
+    return from_row(Holding, row) if row else None
 
 
 def beat(tx: Tx, *, lease_ms: int) -> bool:
@@ -420,9 +419,10 @@ def shorten_leases(tx: Tx, *, lease_ms: int) -> None:
     )
 
 
-def lock_expired(tx: Tx, limit: int, *, lease_ms: int) -> list[dict[str, Any]]:
+def lock_expired(tx: Tx, limit: int, *, lease_ms: int) -> list[Lost]:
     """Processing jobs whose lease or deadline is over, or missing (rows of an older schema)."""
-    return tx.all(
+    return lost(
+        tx,
         f"SELECT id, {HELD_FACTS}, {FAULT},"
         " CASE WHEN deadline_at <= {now} THEN 1 ELSE 0 END AS stalled"
         " FROM jobs WHERE state = 'processing' AND "
@@ -433,9 +433,10 @@ def lock_expired(tx: Tx, limit: int, *, lease_ms: int) -> list[dict[str, Any]]:
     )
 
 
-def lock_held_by(tx: Tx, workers: str, limit: int) -> list[dict[str, Any]]:
+def lock_held_by(tx: Tx, workers: str, limit: int) -> list[Lost]:
     """Of workers that are gone."""
-    return tx.all(
+    return lost(
+        tx,
         f"SELECT id, {HELD_FACTS}, {GONE} FROM jobs WHERE state = 'processing'"
         " AND substr(claimed_by, 1, :length) = :workers ORDER BY id LIMIT :limit {skip_locked}",
         workers=workers,
@@ -453,29 +454,14 @@ def note_lost(tx: Tx, workers: Iterable[str]) -> None:
     )
 
 
-def lock_of_other_boots(tx: Tx, worker_id: str, boot_id: str, limit: int) -> list[dict[str, Any]]:
-    return tx.all(
+def lock_of_other_boots(tx: Tx, worker_id: str, boot_id: str, limit: int) -> list[Lost]:
+    return lost(
+        tx,
         f"SELECT id, {HELD_FACTS}, {GONE} FROM jobs WHERE state = 'processing'"
         " AND claimed_by = :worker_id AND coalesce(claim_boot, '') <> :boot_id"
         " ORDER BY id LIMIT :limit {skip_locked}",
         worker_id=worker_id,
         boot_id=boot_id,
-        limit=limit,
-    )
-
-
-def lock_unheard_of(
-    tx: Tx, worker_id: str, requests: Sequence[str], held: Sequence[Claim], limit: int
-) -> list[dict[str, Any]]:
-    return tx.all(
-        f"SELECT id, {HELD_FACTS}, 0 AS got_on, 0 AS survived, 0 AS silent, 1 AS unheard_of,"
-        " 0 AS outage, 0 AS stalled FROM jobs WHERE state = 'processing'"
-        " AND claimed_by = :worker_id AND claim_request IN (SELECT value FROM {each::requests})"
-        " AND claim_id NOT IN (SELECT value FROM {each::held})"
-        " ORDER BY id LIMIT :limit {skip_locked}",
-        worker_id=worker_id,
-        requests=encode(list(requests)),
-        held=encode([claim.claim_id for claim in held]),
         limit=limit,
     )
 
@@ -506,17 +492,6 @@ CLOSE_ATTEMPTS = (
     " WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch"
     " AND attempts.outcome IS NULL"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
-    """What `lifecycle` decided for one held job."""
-
-    id: str
-    claim_id: str | None
-    next: Next
-    error: str | None = None
-    checkpoint: str | None = None
 
 
 def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) -> set[str]:
@@ -551,7 +526,7 @@ END_AT_ONCE = "state = 'canceled', canceled_at = {now}, divided_at = NULL,"
 CANCEL = {"blocked": END_AT_ONCE, "queued": END_AT_ONCE, "processing": ""}
 
 
-def cancel(tx: Tx, ids: Iterable[str]) -> list[dict[str, Any]]:
+def cancel(tx: Tx, ids: Iterable[str]) -> list[Ended]:
     """Waiting jobs end at once; processing ones are flagged. Returns those it changed."""
     # Locked first: their events tell what they were.
     rows = tx.all(
@@ -560,9 +535,9 @@ def cancel(tx: Tx, ids: Iterable[str]) -> list[dict[str, Any]]:
         " OR (state = 'processing' AND cancel_requested_at IS NULL)) ORDER BY id {for_update}",
         given=[{"id": id} for id in ids],
     )
-    canceled = []
+    canceled: list[Ended] = []
     for was in sorted({row["state"] for row in rows}):
-        canceled += tx.change(
+        changed = tx.change(
             f"""
             WITH given AS ({{given:id text}})
             UPDATE jobs SET {CANCEL[was]}
@@ -575,12 +550,43 @@ def cancel(tx: Tx, ids: Iterable[str]) -> list[dict[str, Any]]:
             given=[row for row in rows if row["state"] == was],
             was=was,
         )
+        canceled += [Ended(row["id"], State(row["state"]), row["whole_id"]) for row in changed]
     return canceled
 
 
 def get(tx: Tx, id: str) -> Job | None:
     row = tx.one("SELECT * FROM jobs WHERE id = :id", id=id)
     return Job.from_row(row) if row else None
+
+
+def assignments_from_rows(rows: Iterable[Row], lease_ms: int) -> list[Assignment]:
+    """In the order of the queue."""
+    return [
+        from_row(
+            Assignment,
+            row,
+            job_id=row["id"],
+            args=decode(row["args"]),
+            epoch=row["claim_epoch"],
+            checkpoint=decode(row["checkpoint"]),
+            lease_seconds=lease_ms / 1000,
+        )
+        for row in sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
+    ]
+
+
+def lost(tx: Tx, sql: str, **params: Any) -> list[Lost]:
+    names = Loss.__dataclass_fields__
+    return [
+        from_row(
+            Lost, row, facts=_facts(row), loss=Loss(**{name: bool(row[name]) for name in names})
+        )
+        for row in tx.all(sql, **params)
+    ]
+
+
+def _facts(row: Row) -> Facts:
+    return from_row(Facts, row, cancel_requested=row["cancel_requested_at"] is not None)
 
 
 def _claims(claims: Sequence[Claim]) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from rushes import clock
 from rushes.jobs.job import Job, Priority, State
@@ -44,17 +44,31 @@ class Situation:
     is_user_disabled: bool = False
 
 
-def explain(job: Job, facts: Situation) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Reason:
+    code: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
     """`reasons` is empty when the job is next in line and a worker for it is free."""
-    reasons = list(_reasons(job, facts))
-    able = [worker.name for worker in _able(job, facts)]
-    return {
-        "job_id": job.id,
-        "state": str(job.state),
-        "position": facts.position if job.state is State.QUEUED else None,
-        "reasons": [{"code": code, "sentence": sentence} for code, sentence in reasons],
-        "workers_that_could": able,
-    }
+
+    job_id: str
+    state: State
+    position: int | None
+    reasons: list[Reason]
+    workers_that_could: list[str]
+
+
+def explain(job: Job, facts: Situation) -> Explanation:
+    return Explanation(
+        job_id=job.id,
+        state=job.state,
+        position=facts.position if job.state is State.QUEUED else None,
+        reasons=[Reason(code, sentence) for code, sentence in _reasons(job, facts)],
+        workers_that_could=[worker.name for worker in _able(job, facts)],
+    )
 
 
 def _reasons(job: Job, facts: Situation) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from rushes import errors
+from rushes.records import JsonObject
 
 SHORTEST_SECONDS = 0.1
 # Players and people round what they show: so much past the end still means the end.
@@ -81,7 +82,7 @@ def same_sound(one: Edit, other: Edit) -> bool:
     return heard(one) == heard(other)
 
 
-def encode(edit: Edit) -> dict[str, Any]:
+def encode(edit: Edit) -> JsonObject:
     """As the arguments of a job carry it; empty when nothing is changed."""
     made: dict[str, Any] = {} if edit == NOTHING else msgspec.to_builtins(edit)
     if made.get("overlay") is None:

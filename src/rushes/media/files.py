@@ -10,15 +10,18 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rushes import errors, ids, kinds, renditions
 from rushes.db.database import Database, Tx
 from rushes.jobs import store as jobs
+from rushes.jobs.job import Holding
 from rushes.media import edit as edits
 from rushes.media import inherit_store, library, media, playlist_check, purge_store
 from rushes.media import store as media_store
+from rushes.media.media import StoredFile
 from rushes.protocol import (
     ADOPT_LIMIT,
     Artifact,
@@ -29,10 +32,10 @@ from rushes.protocol import (
     Rendition,
     Source,
 )
+from rushes.records import JsonObject
 from rushes.storage.storage import Method, Storage
 from rushes.tools import profile as profile_tools
 
-Row = dict[str, Any]
 # Said of sound that is not all there: whoever takes it over could not say so again.
 INCOMPLETE_SOUND = "sound_unreadable"
 
@@ -54,8 +57,8 @@ class Files:
         of the media that the job lays over its own."""
         with self._db.read() as tx:
             job = _held(tx, claim)
-            if media_id is None or media_id == job["media_id"]:
-                item = media_store.get(tx, job["media_id"]) if job["media_id"] else None
+            if media_id is None or media_id == job.media_id:
+                item = media_store.get(tx, job.media_id) if job.media_id else None
             else:
                 item = _overlay(tx, job, media_id)
         if item is None or item.source_key is None:
@@ -71,9 +74,9 @@ class Files:
     def artifacts(self, claim: Claim) -> list[Artifact]:
         """All files of the version that the claim's job builds."""
 
-        def read(tx: Tx) -> list[Row]:
-            version = media_store.version_to_build(tx, _locked(tx, claim)["owner_id"])
-            return media_store.artifacts(tx, version["id"]) if version else []
+        def read(tx: Tx) -> list[StoredFile]:
+            version = media_store.version_to_build(tx, _locked(tx, claim).owner_id)
+            return media_store.artifacts(tx, version) if version else []
 
         return [_artifact(row, claim) for row in self._db.run(read)]
 
@@ -118,7 +121,7 @@ class Files:
     def _address(self, claim: Claim, method: Method, key: str) -> str | None:
         """It is good for as long as the claim is now; who has renewed the claim asks again."""
         with self._db.read() as tx:
-            lease_ms = _held(tx, claim)["lease_ms"] or 0
+            lease_ms = _held(tx, claim).lease_ms or 0
         return self.storage.presign(method, key, max(1, lease_ms // 1000))
 
     def confirm(
@@ -161,32 +164,32 @@ class Files:
         put; those that are not are removed. Returns the adopted ones, in the order of `names`."""
         version_id, rows = self._db.run(lambda tx: _rows(tx, claim, names))
         intact = self._intact(rows) if rows else set()
-        damaged = [row for row in rows if row["key"] not in intact]
+        damaged = [row for row in rows if row.key not in intact]
 
         def take(tx: Tx) -> set[str]:
-            version = media_store.building_version(tx, _locked(tx, claim)["owner_id"])
-            if version is None or version["id"] != version_id:
+            version = media_store.building_version(tx, _locked(tx, claim).owner_id)
+            if version is None or version != version_id:
                 return set()
             media_store.drop_artifacts(tx, version_id, damaged)
-            whole = [row for row in rows if row["key"] in intact]
+            whole = [row for row in rows if row.key in intact]
             return media_store.adopt_artifacts(tx, claim, version_id, whole)
 
         adopted = self._db.run(take) if rows else set()
-        self._discard_unused([row["key"] for row in damaged])
-        by_name = {row["name"]: row for row in rows if row["name"] in adopted}
-        mine = {"claim_id": claim.claim_id}
-        return [_artifact(by_name[name] | mine, claim) for name in names if name in by_name]
+        self._discard_unused([row.key for row in damaged])
+        by_name = {row.name: row for row in rows if row.name in adopted}
+        mine = [by_name[name] for name in names if name in by_name]
+        return [_artifact(replace(each, claim_id=claim.claim_id), claim) for each in mine]
 
     def discard(self, claim: Claim, names: Sequence[str]) -> list[Artifact]:
         """Remove files that are this claim's; others are left alone. Returns what is left."""
 
-        def drop(tx: Tx) -> list[Row]:
+        def drop(tx: Tx) -> list[StoredFile]:
             version_id, rows = _rows(tx, claim, names)
-            mine = [row for row in rows if row["claim_id"] == claim.claim_id]
+            mine = [row for row in rows if row.claim_id == claim.claim_id]
             media_store.drop_artifacts(tx, version_id, mine)
             return mine
 
-        self._discard_unused([row["key"] for row in self._db.run(drop)])
+        self._discard_unused([row.key for row in self._db.run(drop)])
         return self.artifacts(claim)
 
     def inherit(self, claim: Claim, besides: Sequence[str] = ()) -> Inherited:
@@ -194,39 +197,41 @@ class Files:
 
         def take(tx: Tx) -> Inherited:
             job = _locked(tx, claim)
-            if kinds.output_of(job["kind"]) != kinds.WATCH or job["division"] is not None:
+            if kinds.output_of(job.kind) != kinds.WATCH or job.division is not None:
                 raise errors.WrongState("this job makes no version that could take anything over")
-            base = inherit_store.base(tx, job["media_id"], kinds.WATCH)
+            if job.media_id is None:
+                return Inherited()
+            base = inherit_store.base(tx, job.media_id, kinds.WATCH)
             if base is None:
                 return Inherited()
-            kept = [each for each in _whole(base["told"]) if each.name not in besides]
-            asked = jobs.get(tx, job["id"])
-            if asked and (why_not := _why_not_mixed(base["args"], asked.args)):
+            kept = [each for each in _whole(base.told) if each.name not in besides]
+            asked = jobs.get(tx, job.id)
+            if asked and (why_not := _why_not_mixed(base.args, asked.args)):
                 return Inherited(renditions=kept, why_not=why_not)
             inherit_store.take_over(
                 tx,
                 claim,
-                version_id=library.start_version(tx, claim, job["media_id"]),
-                base_id=base["id"],
+                version_id=library.start_version(tx, claim, job.media_id),
+                base_id=base.id,
                 renditions=[each.name for each in kept],
             )
             return Inherited(renditions=kept)
 
         return self._db.run(take)
 
-    def _place(self, claim: Claim, name: str) -> tuple[str, Row | None]:
+    def _place(self, claim: Claim, name: str) -> tuple[str, StoredFile | None]:
         """A fresh key for an artifact of this claim, and its row if it is there already. Fresh,
         because bytes that come late must not land on those that were recorded meanwhile."""
 
-        def place(tx: Tx) -> tuple[str, Row | None]:
+        def place(tx: Tx) -> tuple[str, StoredFile | None]:
             job = _held(tx, claim)
-            if job["media_id"] is None:
+            if job.media_id is None:
                 raise errors.WrongState("a job without a media has no artifacts")
-            version_id = library.start_version(tx, claim, job["media_id"])
+            version_id = library.start_version(tx, claim, job.media_id)
             row = media_store.artifact(tx, version_id, name)
             stem, _, suffix = name.rpartition(".")
-            key = f"media/{job['media_id']}/{version_id}/{stem}-{secrets.token_hex(6)}.{suffix}"
-            return key, row if row and row["claim_id"] == claim.claim_id else None
+            key = f"media/{job.media_id}/{version_id}/{stem}-{secrets.token_hex(6)}.{suffix}"
+            return key, row if row and row.claim_id == claim.claim_id else None
 
         return self._db.run(place)
 
@@ -235,7 +240,7 @@ class Files:
         another claim has put there before, are removed."""
         version_id = key.split("/")[2]
 
-        def record(tx: Tx) -> tuple[bool, Row | None]:
+        def record(tx: Tx) -> tuple[bool, StoredFile | None]:
             before = media_store.artifact(tx, version_id, artifact.name)
             added = media_store.add_artifact(tx, claim, version_id, key, artifact)
             if added:
@@ -244,12 +249,12 @@ class Files:
 
         added, before = self._db.run(record)
         if added:
-            self._discard_unused([before["key"]] if before else [])
+            self._discard_unused([before.key] if before else [])
             return artifact
         self._discard([key])
         with self._db.read() as tx:
             row = media_store.artifact(tx, version_id, artifact.name)
-            if row is None or row["claim_id"] != claim.claim_id:
+            if row is None or row.claim_id != claim.claim_id:
                 _held(tx, claim)
                 raise errors.CancelRequested("its version is not being made any more")
         return _same(row, artifact.sha256, claim)
@@ -291,25 +296,25 @@ class Files:
             job = jobs.held(tx, claim)
             if job is None:
                 return 0
-            version = media_store.building_version(tx, job["owner_id"])
-            rows = media_store.artifacts(tx, version["id"]) if version else []
-        mine = [row for row in rows if row["claim_id"] == claim.claim_id]
-        if manifest is not None and {row["name"]: row["sha256"] for row in mine} != dict(manifest):
+            version = media_store.building_version(tx, job.owner_id)
+            rows = media_store.artifacts(tx, version) if version else []
+        mine = [row for row in rows if row.claim_id == claim.claim_id]
+        if manifest is not None and {row.name: row.sha256 for row in mine} != dict(manifest):
             raise errors.ManifestMismatch("the files that arrived are not those that were made")
         if len(self._present(mine)) != len(mine):
             raise errors.ManifestMismatch("a file is missing from the storage")
-        if job["division"] is None:
+        if job.division is None:
             self._check_references(mine)
         return len(mine)
 
-    def _check_references(self, rows: Sequence[Row]) -> None:
+    def _check_references(self, rows: Sequence[StoredFile]) -> None:
         """What is published names nothing but what is published with it."""
-        names = {row["name"] for row in rows} | playlist_check.SERVED
+        names = {row.name for row in rows} | playlist_check.SERVED
         for row in rows:
-            if row["name"].endswith(playlist_check.CHECKED):
-                missing = self._references(row["name"], row["key"], row["size_bytes"]) - names
+            if row.name.endswith(playlist_check.CHECKED):
+                missing = self._references(row.name, row.key, row.size_bytes) - names
                 if missing:
-                    raise errors.ManifestMismatch(f"{row['name']} names {min(missing)}: not there")
+                    raise errors.ManifestMismatch(f"{row.name} names {min(missing)}: not there")
 
     def _check_text(self, name: str, key: str, size_bytes: int) -> None:
         """Before it counts: a version is watched while it is made."""
@@ -327,24 +332,24 @@ class Files:
             raise errors.BadField("content", f"{name} is too long")
         return playlist_check.references(name, b"".join(self.storage.read(key)))
 
-    def _present(self, rows: Sequence[Row]) -> set[str]:
+    def _present(self, rows: Sequence[StoredFile]) -> set[str]:
         """The keys of those that are in the storage with their size."""
-        sizes = {row["key"]: row["size_bytes"] for row in rows}
+        sizes = {row.key: row.size_bytes for row in rows}
         # One list of each folder costs less than one question for each file.
         folders = {key.rpartition("/")[0] for key in sizes}
         found = (entry for folder in folders for entry in self.storage.list(folder))
         return {entry.key for entry in found if sizes.get(entry.key) == entry.size_bytes}
 
-    def _intact(self, rows: Sequence[Row]) -> set[str]:
+    def _intact(self, rows: Sequence[StoredFile]) -> set[str]:
         """As `_present`; what this process can read is read."""
         present = self._present(rows)
-        return {row["key"] for row in rows if row["key"] in present and self._is_same(row)}
+        return {row.key for row in rows if row.key in present and self._is_same(row)}
 
-    def _is_same(self, row: Row) -> bool:
+    def _is_same(self, row: StoredFile) -> bool:
         try:
-            if self.storage.local_path(row["key"]) is None:
+            if self.storage.local_path(row.key) is None:
                 return True
-            return bool(self._digest(row["key"]) == row["sha256"])
+            return bool(self._digest(row.key) == row.sha256)
         except errors.NotFound:
             return False
 
@@ -356,27 +361,27 @@ def sha256_of(content: bytes | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _held(tx: Tx, claim: Claim) -> Row:
-    row = jobs.held(tx, claim)
-    if row is None:
+def _held(tx: Tx, claim: Claim) -> Holding:
+    held = jobs.held(tx, claim)
+    if held is None:
         raise errors.ClaimLost("the claim is not held any more")
-    return row
+    return held
 
 
-def _locked(tx: Tx, claim: Claim) -> Row:
+def _locked(tx: Tx, claim: Claim) -> Holding:
     """As `_held`, and it stays held until the transaction ends."""
     if jobs.lock_if_held(tx, claim) is None:
         raise errors.ClaimLost("the claim is not held any more")
     return _held(tx, claim)
 
 
-def _rows(tx: Tx, claim: Claim, names: Sequence[str]) -> tuple[str, list[Row]]:
+def _rows(tx: Tx, claim: Claim, names: Sequence[str]) -> tuple[str, list[StoredFile]]:
     if len(names) > ADOPT_LIMIT:
         raise errors.BadField("names", f"must be at most {ADOPT_LIMIT}")
-    version = media_store.version_to_build(tx, _locked(tx, claim)["owner_id"])
+    version = media_store.version_to_build(tx, _locked(tx, claim).owner_id)
     if version is None:
         return "", []
-    return version["id"], media_store.named_artifacts(tx, version["id"], names)
+    return version, media_store.named_artifacts(tx, version, names)
 
 
 def _whole(told: Any) -> list[Rendition]:
@@ -390,7 +395,7 @@ def _whole(told: Any) -> list[Rendition]:
     ]
 
 
-def _why_not_mixed(made: Any, asked: Mapping[str, Any]) -> str | None:
+def _why_not_mixed(made: Any, asked: JsonObject) -> str | None:
     """Why renditions made with these arguments do not go together with those that are asked for.
     A player may change from one to the other at any segment."""
     if not isinstance(made, Mapping):
@@ -402,35 +407,35 @@ def _why_not_mixed(made: Any, asked: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _segment_seconds(args: Mapping[str, Any]) -> float | None:
+def _segment_seconds(args: JsonObject) -> float | None:
     try:
         return profile_tools.decode(args.get("settings") or {}).segment_seconds
     except errors.BadField:
         return None
 
 
-def _overlay(tx: Tx, job: Row, media_id: str) -> media.Media | None:
+def _overlay(tx: Tx, job: Holding, media_id: str) -> media.Media | None:
     """Another media of the same user, if the job was asked to use it. A part is given what its
     whole was asked for, whatever the part's own arguments say."""
-    owner = jobs.get(tx, job["owner_id"])
+    owner = jobs.get(tx, job.owner_id)
     edit = owner.args.get("edit") if owner else None
     overlay = edit.get("overlay") if isinstance(edit, Mapping) else None
     named = overlay.get("media_id") if isinstance(overlay, Mapping) else None
-    return media_store.get(tx, media_id, job["user_id"]) if named == media_id else None
+    return media_store.get(tx, media_id, job.user_id) if named == media_id else None
 
 
-def _same(row: Row, sha256: str, claim: Claim) -> Artifact:
-    if row["sha256"] != sha256:
-        raise errors.AlreadyExists(f"{row['name']} was put before with other content")
+def _same(row: StoredFile, sha256: str, claim: Claim) -> Artifact:
+    if row.sha256 != sha256:
+        raise errors.AlreadyExists(f"{row.name} was put before with other content")
     return _artifact(row, claim)
 
 
-def _artifact(row: Row, claim: Claim) -> Artifact:
+def _artifact(row: StoredFile, claim: Claim) -> Artifact:
     return Artifact(
-        name=row["name"],
-        size_bytes=row["size_bytes"],
-        sha256=row["sha256"],
-        content_type=row["content_type"],
-        seconds=row["seconds"],
-        claimed=row["claim_id"] == claim.claim_id,
+        name=row.name,
+        size_bytes=row.size_bytes,
+        sha256=row.sha256,
+        content_type=row.content_type,
+        seconds=row.seconds,
+        claimed=row.claim_id == claim.claim_id,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rushes.db.database import Tx
@@ -10,13 +11,20 @@ from rushes.jobs.job import decode
 from rushes.protocol import Claim
 from rushes.tools import playlist
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A version that others may be made of. `told`: what its job has told of it last. `args`: that
+    job's, None when it is forgotten."""
+
+    id: str
+    told: Any
+    args: Any
 
 
-def base(tx: Tx, media_id: str, slot: str) -> Row | None:
-    """The version that is current now, with the arguments of the job that made it (None when that
-    is forgotten). It is locked, so that it stays current, and is not purged, until the transaction
-    ends."""
+def base(tx: Tx, media_id: str, slot: str) -> Base | None:
+    """The version that is current now. It is locked, so that it stays current, and is not purged,
+    until the transaction ends."""
     version = tx.one(
         "SELECT id, job_id, renditions FROM versions WHERE media_id = :media_id AND slot = :slot"
         " AND state = 'current' {for_update}",
@@ -26,11 +34,11 @@ def base(tx: Tx, media_id: str, slot: str) -> Row | None:
     if version is None:
         return None
     job = tx.one("SELECT args FROM jobs WHERE id = :id", id=version["job_id"])
-    return {
-        "id": version["id"],
-        "told": decode(version["renditions"]),
-        "args": decode(job["args"]) if job else None,
-    }
+    return Base(
+        id=version["id"],
+        told=decode(version["renditions"]),
+        args=decode(job["args"]) if job else None,
+    )
 
 
 def take_over(

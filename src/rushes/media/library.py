@@ -72,7 +72,7 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
     held = jobs.lock_if_held(tx, claim)
     if held is None:
         raise errors.ClaimLost("the claim is not held any more")
-    whole_id = held["whole_id"]
+    whole_id = held.whole_id
     whole = jobs.get(tx, whole_id) if whole_id is not None else None
     if whole is not None and whole.state is not State.BLOCKED:
         raise errors.CancelRequested("the job that this is a part of has ended")
@@ -80,8 +80,8 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
         tx,
         ids.new("ver"),
         media_id=media_id,
-        slot=kinds.output_of(whole.kind if whole else held["kind"]),
-        job_id=whole_id or held["id"],
+        slot=kinds.output_of(whole.kind if whole else held.kind),
+        job_id=whole_id or held.id,
         claim_id=claim.claim_id,
         is_part=whole_id is not None,
     )
@@ -118,7 +118,7 @@ def complete(
     left_out: Sequence[str] = ()
     if job.division is not None:
         version = store.building_version(tx, job.parent_id or "")
-        _check_files(tx, version["id"] if version else None, claim, files)
+        _check_files(tx, version, claim, files)
     elif files != 0:
         published = store.publish(tx, claim, _temporary(job))
         _check_files(tx, published.version_id if published else None, claim, files)
@@ -196,17 +196,17 @@ def follow_parts(tx: Tx, whole_id: str) -> None:
     counted = relation_store.counts(tx, whole_id)
     if counted is None:
         return
-    detail = decode(counted["detail"])
+    detail = decode(counted.detail)
     version = store.building_version(tx, whole_id)
     if isinstance(detail, dict) and version is not None:
-        segments = store.segments(tx, version["id"])
+        segments = store.segments(tx, version)
         for rendition in (*_dicts(detail.get("renditions")), *_dicts(detail.get("audio"))):
             _count_segments(rendition, segments)
         # Was told by the worker that divided it; the parts have a pace of their own.
         for name in PACE:
             detail.pop(name, None)
         detail = stamped(detail, detail, read_store.now(tx))
-    progress = lifecycle.progress_by_parts(counted["divided_progress"], counted["progress"])
+    progress = lifecycle.progress_by_parts(counted.divided_progress, counted.progress)
     known = None if detail is None else encode(detail)
     relation_store.note_progress(tx, whole_id, progress, known)
 

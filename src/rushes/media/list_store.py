@@ -45,30 +45,12 @@ class MediaFilter:
     kind: str | None = None
     q: str | None = None
 
-    def guards(self) -> tuple[list[str], dict[str, Any]]:
-        """SQL text without anything of the caller's in it, and what it refers to."""
-        is_trash = self.status == Status.TRASHED
-        known = {
-            "user_id": "user_id = :user_id",
-            **({} if is_trash else {"status": f"{STATUS} = :status"}),
-            "transcript": f"{TRANSCRIPT_STATUS} = :transcript",
-            "kind": "kind = :kind",
-        }
-        given = {name: getattr(self, name) for name in known if getattr(self, name) is not None}
-        guards = [TRASHED if is_trash else "deleted_at IS NULL", *(known[name] for name in given)]
-        if self.transcript in LEAST:
-            guards.insert(1, LEAST[self.transcript])
-        if self.q:
-            guards.append("title_folded LIKE :pattern ESCAPE '!'")
-            given["pattern"] = pattern(folded(self.q))
-        return guards, given
-
 
 def matching(
     tx: Tx, wanted: MediaFilter, *, ids: Sequence[str] | None = None, limit: int
 ) -> list[str]:
     """Those of `ids`, or of all, that are meant; oldest first."""
-    guards, given = wanted.guards()
+    guards, given = _guards(wanted)
     if ids is not None:
         guards.append("id IN (SELECT value FROM {each:CAST(:ids AS text)})")
         given["ids"] = encode(list(ids))
@@ -89,7 +71,7 @@ def list_media(
     limit: int,
 ) -> list[Media]:
     """`after` is the place of the last one of the page before."""
-    guards, given = (wanted or MediaFilter()).guards()
+    guards, given = _guards(wanted or MediaFilter())
     key, direction, beyond = KEYS[sort], "DESC", "<"
     if sort in UPWARD:
         direction, beyond = "ASC", ">"
@@ -107,3 +89,22 @@ def list_media(
         **given,
     )
     return [Media.from_row(row) for row in rows]
+
+
+def _guards(wanted: MediaFilter) -> tuple[list[str], dict[str, Any]]:
+    """SQL text without anything of the caller's in it, and what it refers to."""
+    is_trash = wanted.status == Status.TRASHED
+    known = {
+        "user_id": "user_id = :user_id",
+        **({} if is_trash else {"status": f"{STATUS} = :status"}),
+        "transcript": f"{TRANSCRIPT_STATUS} = :transcript",
+        "kind": "kind = :kind",
+    }
+    given = {name: getattr(wanted, name) for name in known if getattr(wanted, name) is not None}
+    guards = [TRASHED if is_trash else "deleted_at IS NULL", *(known[name] for name in given)]
+    if wanted.transcript in LEAST:
+        guards.insert(1, LEAST[wanted.transcript])
+    if wanted.q:
+        guards.append("title_folded LIKE :pattern ESCAPE '!'")
+        given["pattern"] = pattern(folded(wanted.q))
+    return guards, given

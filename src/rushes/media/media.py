@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from rushes import errors
 from rushes.media import edit as edits
 from rushes.media.edit import Edit
+from rushes.records import JsonObject, Row, from_row
 from rushes.text_match import folded
 
 TITLE_LIMIT = 300
@@ -99,7 +99,7 @@ class ProcessingOptions:
     transcribe: bool = True
     language: str | None = None
     diarize: bool | None = None
-    speech: Mapping[str, Any] = field(default_factory=dict)
+    speech: JsonObject = field(default_factory=dict)
     is_interactive: bool = False
 
 
@@ -147,12 +147,30 @@ class Media:
     transcript_status: TranscriptStatus
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Media:
-        values = {name: row[name] for name in cls.__dataclass_fields__}
-        values["edit"] = edits.decode(values["edit"])
-        values["status"] = Status(values["status"])
-        values["transcript_status"] = TranscriptStatus(values["transcript_status"])
-        return cls(**values)
+    def from_row(cls, row: Row) -> Media:
+        return from_row(
+            cls,
+            row,
+            edit=edits.decode(row["edit"]),
+            status=Status(row["status"]),
+            transcript_status=TranscriptStatus(row["transcript_status"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """An artifact, and where its bytes are. `claim_id`: whose it is, while its version is made."""
+
+    version_id: str
+    name: str
+    key: str
+    size_bytes: int
+    sha256: str
+    content_type: str
+    seconds: float | None
+    claim_id: str | None
+    # Since when it is no part of its version any more.
+    retired_at: int | None
 
 
 @dataclass(frozen=True, slots=True)

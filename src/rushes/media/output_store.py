@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rushes import kinds
 from rushes.db.database import Tx
 from rushes.jobs.job import Job
+from rushes.media.media import StoredFile
+from rushes.records import from_row
 
 # So many files of an output are listed; it may have any number.
 FILES_LIMIT = 100
@@ -42,22 +43,23 @@ def published(tx: Tx, media_ids: Sequence[str]) -> list[Version]:
     return [Version(**row) for row in rows]
 
 
-def files(tx: Tx, version_ids: Sequence[str]) -> list[dict[str, Any]]:
+def files(tx: Tx, version_ids: Sequence[str]) -> list[StoredFile]:
     """The first of each, by name."""
-    return tx.all(
+    rows = tx.all(
         """
-        SELECT version_id, name, size_bytes, content_type FROM (
+        SELECT * FROM (
           SELECT artifacts.*, row_number() OVER (PARTITION BY version_id ORDER BY name) AS number
           FROM artifacts WHERE version_id IN ({given:version_id text})) AS numbered
         WHERE number <= :limit ORDER BY version_id, name""",
         given=[{"version_id": id} for id in version_ids],
         limit=FILES_LIMIT,
     )
+    return [from_row(StoredFile, row) for row in rows]
 
 
-def file(tx: Tx, media_id: str, slot: str, name: str) -> dict[str, Any] | None:
-    """Of what is published in the slot now, with the kind that has made it."""
-    return tx.one(
+def file(tx: Tx, media_id: str, slot: str, name: str) -> tuple[StoredFile, str] | None:
+    """Of what is published in the slot now, and the kind that has made it."""
+    row = tx.one(
         """
         SELECT artifacts.*, jobs.kind FROM artifacts
         JOIN versions ON versions.id = version_id JOIN jobs ON jobs.id = versions.job_id
@@ -67,6 +69,7 @@ def file(tx: Tx, media_id: str, slot: str, name: str) -> dict[str, Any] | None:
         slot=slot,
         name=name,
     )
+    return (from_row(StoredFile, row), row["kind"]) if row else None
 
 
 def newest_jobs(tx: Tx, media_ids: Sequence[str]) -> list[Job]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from rushes import kinds
 from rushes.jobs.job import NewJob, encode
 from rushes.media.media import ProcessingOptions
+from rushes.records import JsonObject
 
 TRANSCODE = kinds.TRANSCODE.name
 TRIM = kinds.TRIM.name
@@ -32,7 +32,7 @@ def first_jobs(
     user_id: str,
     options: ProcessingOptions,
     profile: str,
-    settings: Mapping[str, Any],
+    settings: JsonObject,
     size_bytes: int = 0,
 ) -> list[NewJob]:
     """Encoding and transcription need only the source, so neither waits for the other."""
@@ -46,7 +46,7 @@ def first_jobs(
     return jobs
 
 
-def version(kind: str, media_id: str, user_id: str, args: Mapping[str, Any]) -> NewJob:
+def version(kind: str, media_id: str, user_id: str, args: JsonObject) -> NewJob:
     """At most one new version of a media is under way, whatever it is made for. A worker with the
     hardware is preferred, unless the profile wants software."""
     encoder = (args.get("settings") or {}).get("encoder", "auto")
@@ -54,9 +54,7 @@ def version(kind: str, media_id: str, user_id: str, args: Mapping[str, Any]) -> 
     return _on_media(kind, media_id, user_id, args, f"{TRANSCODE}:{media_id}", needs)
 
 
-def transcribe(
-    media_id: str, user_id: str, args: Mapping[str, Any], *, of: str | None = None
-) -> NewJob:
+def transcribe(media_id: str, user_id: str, args: JsonObject, *, of: str | None = None) -> NewJob:
     """At most one is under way for a media; `of` tells a new sound from the one before, which may
     still be listened to. A worker with a graphics card is preferred."""
     key = transcribe_key(media_id, of)
@@ -68,7 +66,7 @@ def transcribe_key(media_id: str, of: str | None = None) -> str:
 
 
 def of_ones_own(
-    kind: str, media_id: str, user_id: str, args: Mapping[str, Any], *, after: str | None = None
+    kind: str, media_id: str, user_id: str, args: JsonObject, *, after: str | None = None
 ) -> NewJob:
     """At most one with these arguments is under way for a media; `after` tells what is to look at
     a new result from what may have looked at the old one."""
@@ -81,7 +79,7 @@ def _on_media(
     kind: str,
     media_id: str,
     user_id: str,
-    args: Mapping[str, Any],
+    args: JsonObject,
     dedupe_key: str,
     needs: Sequence[str] = (),
 ) -> NewJob:
@@ -95,7 +93,7 @@ def _on_media(
     )
 
 
-def renews_transcript(kind: str, args: Mapping[str, Any]) -> bool:
+def renews_transcript(kind: str, args: JsonObject) -> bool:
     """Whether the transcript there is counts no more once such a job has completed."""
     return kind in CHANGES_SOUND or (kind == TRANSCODE and bool(args.get("drop_transcript")))
 

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from rushes.db.database import Tx
+from rushes.records import from_row
 
-Row = dict[str, Any]
 Table = Literal["profiles", "transcription_profiles"]
 
 
-def list_profiles(tx: Tx, table: Table = "profiles") -> list[Row]:
-    return tx.all(f"SELECT * FROM {table} ORDER BY name")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredProfile:
+    """`settings`: JSON."""
+
+    name: str
+    settings: str
+    created_at: int
+    updated_at: int
 
 
-def get(tx: Tx, name: str, table: Table = "profiles") -> Row | None:
-    return tx.one(f"SELECT * FROM {table} WHERE name = :name", name=name)
+def list_profiles(tx: Tx, table: Table = "profiles") -> list[StoredProfile]:
+    return [from_row(StoredProfile, row) for row in tx.all(f"SELECT * FROM {table} ORDER BY name")]
 
 
-def insert(tx: Tx, name: str, settings: str, table: Table = "profiles") -> Row | None:
+def get(tx: Tx, name: str, table: Table = "profiles") -> StoredProfile | None:
+    row = tx.one(f"SELECT * FROM {table} WHERE name = :name", name=name)
+    return from_row(StoredProfile, row) if row else None
+
+
+def insert(tx: Tx, name: str, settings: str, table: Table = "profiles") -> StoredProfile | None:
     """None when the name is taken."""
-    return tx.one(
+    row = tx.one(
         f"INSERT INTO {table} (name, settings, created_at, updated_at)"
         " VALUES (:name, :settings, {now}, {now}) ON CONFLICT (name) DO NOTHING RETURNING *",
         name=name,
         settings=settings,
     )
+    return from_row(StoredProfile, row) if row else None
 
 
-def upsert(tx: Tx, name: str, settings: str, table: Table = "profiles") -> Row:
+def upsert(tx: Tx, name: str, settings: str, table: Table = "profiles") -> StoredProfile:
     row = tx.one(
         f"INSERT INTO {table} (name, settings, created_at, updated_at)"
         " VALUES (:name, :settings, {now}, {now})"
@@ -38,7 +51,7 @@ def upsert(tx: Tx, name: str, settings: str, table: Table = "profiles") -> Row:
         settings=settings,
     )
     assert row is not None
-    return row
+    return from_row(StoredProfile, row)
 
 
 def delete(tx: Tx, name: str, table: Table = "profiles") -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from rushes import errors
 from rushes.db.database import Tx
 from rushes.media import profile_store as store
+from rushes.records import JsonObject
 from rushes.tools import profile as profile_tools
 from rushes.tools.profile import Profile
 
@@ -59,7 +58,7 @@ def resolve(tx: Tx, name: str | None) -> Named:
     return item
 
 
-def create(tx: Tx, name: str, settings: Mapping[str, Any]) -> Named:
+def create(tx: Tx, name: str, settings: JsonObject) -> Named:
     text = _checked(name, settings)
     row = None if name == DEFAULT else store.insert(tx, name, text)
     if row is None:
@@ -67,7 +66,7 @@ def create(tx: Tx, name: str, settings: Mapping[str, Any]) -> Named:
     return _named(row)
 
 
-def replace(tx: Tx, name: str, settings: Mapping[str, Any]) -> Named:
+def replace(tx: Tx, name: str, settings: JsonObject) -> Named:
     """All its settings; what is not said is as in the built-in default."""
     return _named(store.upsert(tx, name, _checked(name, settings)))
 
@@ -82,18 +81,18 @@ def check_name(name: str) -> None:
         raise errors.BadField("name", "must be a word of a-z, 0-9, _ and - (at most 64)")
 
 
-def _checked(name: str, settings: Mapping[str, Any]) -> str:
+def _checked(name: str, settings: JsonObject) -> str:
     check_name(name)
     profile_tools.decode(settings)
     return msgspec.json.encode(dict(settings)).decode()
 
 
-def _named(row: Mapping[str, Any]) -> Named:
+def _named(row: store.StoredProfile) -> Named:
     return Named(
-        name=row["name"],
-        profile=profile_tools.decode(msgspec.json.decode(row["settings"])),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
+        name=row.name,
+        profile=profile_tools.decode(msgspec.json.decode(row.settings)),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
     )
 
 

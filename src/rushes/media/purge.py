@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from rushes.db.database import Database, Tx
 from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
 from rushes.media import pipeline, purge_store, trash
+from rushes.records import JsonObject
 from rushes.storage.storage import Storage, StoredObject
 from rushes.transcripts import archive
 
@@ -62,7 +63,8 @@ def plan_scan(tx: Tx, queue: Queue) -> None:
 class PurgeContext(Protocol):
     """What it needs of the job's context."""
 
-    args: dict[str, Any]
+    @property
+    def args(self) -> JsonObject: ...
 
     def alive(self) -> None: ...
 
@@ -150,7 +152,7 @@ def _forget(tx: Tx, media_id: str) -> None:
     row = purge_store.mark_media_purged(tx, media_id)
     if row is not None:
         archive.purge(tx, media_id)
-        if row["forget_at"] is not None:
+        if row.forget_at is not None:
             purge_store.scrub(tx, media_id)
 
 

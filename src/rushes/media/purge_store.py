@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from rushes.db.database import Tx
+from rushes.records import from_row
 
 _IS_LEFT = """state = 'building' AND NOT EXISTS (
     SELECT 1 FROM jobs WHERE jobs.id = versions.job_id
@@ -158,14 +159,22 @@ def _versions_of_media(tx: Tx, id: str) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def mark_media_purged(tx: Tx, id: str) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class PurgedMedia:
+    id: str
+    # None: it was here to stay.
+    forget_at: int | None
+
+
+def mark_media_purged(tx: Tx, id: str) -> PurgedMedia | None:
     """None when its purge has not begun, or is over."""
-    return tx.one(
+    row = tx.one(
         "UPDATE media SET purged_at = {now}, source_key = NULL"
         " WHERE id = :id AND purge_started_at IS NOT NULL AND purged_at IS NULL"
         " RETURNING id, forget_at",
         id=id,
     )
+    return from_row(PurgedMedia, row) if row else None
 
 
 def scrub(tx: Tx, media_id: str) -> None:

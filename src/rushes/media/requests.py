@@ -6,7 +6,7 @@ the profile later does not change what was asked for before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from rushes.media import edit as edits
 from rushes.media import inherit_store, pipeline, profiles, speech_profiles, store
 from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, NewMedia
+from rushes.records import JsonObject
 from rushes.tools import ladder
 from rushes.tools import profile as profile_tools
 from rushes.transcripts import archive, passages
@@ -33,9 +34,10 @@ def first_jobs(tx: Tx, media_id: str, new: NewMedia) -> list[NewJob]:
     speech = speech_profiles.options(
         tx, options.transcription_profile, field="transcription_profile"
     )
-    for name in ("language", "diarize"):
-        if getattr(options, name) is not None:
-            speech.pop(name, None)
+    if options.transcription_profile is None and not options.speech:
+        speech = speech_profiles.default_options(tx)
+    said = {name for name in ("language", "diarize") if getattr(options, name) is not None}
+    speech = {name: value for name, value in speech.items() if name not in said}
     options = replace(options, speech={**speech, **options.speech})
     settings = profile_tools.encode(named.profile)
     return pipeline.first_jobs(media_id, new.user_id, options, named.name, settings, new.size_bytes)
@@ -128,7 +130,7 @@ def resume(tx: Tx, queue: Queue, item: Media, *, since: int) -> None:
         went_on[old.id] = new.id
 
 
-def _with_edit(args: Mapping[str, Any], edit: Edit) -> dict[str, Any]:
+def _with_edit(args: JsonObject, edit: Edit) -> JsonObject:
     others = {name: value for name, value in args.items() if name != "edit"}
     return others if edit == edits.NOTHING else {**others, "edit": edits.encode(edit)}
 
@@ -206,7 +208,7 @@ def _known(
 
 
 def transcribe(
-    tx: Tx, queue: Queue, item: Media, options: Mapping[str, Any], *, anew: bool = False
+    tx: Tx, queue: Queue, item: Media, options: JsonObject, *, anew: bool = False
 ) -> str:
     """A job with the same options that waits or runs already is returned instead; one with others
     is canceled, and so is the same one if it is running and this is `anew`: there are never two.
@@ -215,18 +217,20 @@ def transcribe(
     if item.source_key is None:
         raise errors.WrongState("this media has no source to listen to")
     given = {name: value for name, value in options.items() if value is not None}
+    named = given.get("profile")
+    usual = speech_profiles.default_options(tx) if named is None and not anew else {}
     # What is said comes before what the profile says.
-    given = {**speech_profiles.options(tx, given.get("profile")), **given}
-    if anew and not given:
-        given = _last_options(tx, item.id)
-    args = {**given, "edit": edits.encode(item.edit) or None}
+    asked: JsonObject = {**usual, **speech_profiles.options(tx, named), **given}
+    if anew and not asked:
+        asked = _last_options(tx, item.id)
+    args = {**asked, "edit": edits.encode(item.edit) or None}
     new = pipeline.transcribe(item.id, item.user_id, args)
     if same := _make_room(tx, queue, item.id, new.args, anew=anew):
         return same
     return queue.enqueue(tx, replace(new, dedupe_key=_free_key(tx, item.id))).id
 
 
-def tell_speakers_apart(tx: Tx, queue: Queue, item: Media, options: Mapping[str, Any]) -> str:
+def tell_speakers_apart(tx: Tx, queue: Queue, item: Media, options: JsonObject) -> str:
     """Of the transcript that is there, without hearing its words again. A transcription that waits
     or runs is not disturbed: it is the one to ask for speakers."""
     item = _locked(tx, item)
@@ -268,7 +272,7 @@ def _locked(tx: Tx, item: Media) -> Media:
 
 
 def _make_room(
-    tx: Tx, queue: Queue, media_id: str, args: Mapping[str, Any], *, anew: bool = False
+    tx: Tx, queue: Queue, media_id: str, args: JsonObject, *, anew: bool = False
 ) -> str | None:
     """The job that is the same and need not be asked for again; else the others are canceled."""
     live = [each for each in _live_transcriptions(tx, media_id) if not each.cancel_requested_at]
@@ -287,7 +291,7 @@ def _free_key(tx: Tx, media_id: str) -> str:
     return pipeline.transcribe_key(media_id, before[-1].id if before else None)
 
 
-def run(tx: Tx, queue: Queue, item: Media, kind: str, args: Mapping[str, Any]) -> str:
+def run(tx: Tx, queue: Queue, item: Media, kind: str, args: JsonObject) -> str:
     """A job of one's own kind on a media; the one that waits or runs already, if there is one."""
     return queue.enqueue(tx, pipeline.of_ones_own(kind, item.id, item.user_id, args)).id
 
@@ -314,7 +318,7 @@ def _hear_again(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
     queue.enqueue(tx, pipeline.transcribe(done.media_id, done.user_id, args, of=done.id))
 
 
-def _last_options(tx: Tx, media_id: str) -> dict[str, Any]:
+def _last_options(tx: Tx, media_id: str) -> JsonObject:
     """Of the last transcription that has heard words."""
     recent = map(jobs.decode, store.recent_args(tx, media_id, [pipeline.TRANSCRIBE]))
     return next((each for each in recent if not passages.tells_speakers_only(each)), {})

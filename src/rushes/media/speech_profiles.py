@@ -1,10 +1,9 @@
-"""Profiles of transcriptions: names for what one is told. There is no default among them."""
+"""Profiles of transcriptions: names for what one is told. One that is called `default` is for what
+names none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -12,6 +11,7 @@ from rushes import errors
 from rushes.db.database import Tx
 from rushes.media import profile_store as store
 from rushes.media import profiles
+from rushes.records import JsonObject
 
 TABLE: store.Table = "transcription_profiles"
 
@@ -21,14 +21,15 @@ class SpeechProfile:
     """`options`: as the arguments of a job have them, and only those that are said."""
 
     name: str
-    options: Mapping[str, Any]
+    options: JsonObject
     created_at: int
     updated_at: int
 
 
 def list_profiles(tx: Tx) -> list[SpeechProfile]:
-    """By name."""
-    return [_read(row) for row in store.list_profiles(tx, TABLE)]
+    """By name, the default first."""
+    found = [_read(row) for row in store.list_profiles(tx, TABLE)]
+    return sorted(found, key=lambda each: (each.name != profiles.DEFAULT, each.name))
 
 
 def get(tx: Tx, name: str) -> SpeechProfile | None:
@@ -43,7 +44,7 @@ def found(tx: Tx, name: str) -> SpeechProfile:
     return item
 
 
-def options(tx: Tx, name: str | None, *, field: str = "profile") -> dict[str, Any]:
+def options(tx: Tx, name: str | None, *, field: str = "profile") -> JsonObject:
     """For a request that names it in a `field`; none of None. With its name, for people."""
     if name is None:
         return {}
@@ -54,7 +55,13 @@ def options(tx: Tx, name: str | None, *, field: str = "profile") -> dict[str, An
     return {**item.options, "profile": item.name}
 
 
-def create(tx: Tx, name: str, options: Mapping[str, Any]) -> SpeechProfile:
+def default_options(tx: Tx) -> JsonObject:
+    """For a request that names no profile; none unless somebody has made a default."""
+    item = get(tx, profiles.DEFAULT)
+    return {**item.options, "profile": item.name} if item else {}
+
+
+def create(tx: Tx, name: str, options: JsonObject) -> SpeechProfile:
     profiles.check_name(name)
     row = store.insert(tx, name, _written(options), TABLE)
     if row is None:
@@ -62,7 +69,7 @@ def create(tx: Tx, name: str, options: Mapping[str, Any]) -> SpeechProfile:
     return _read(row)
 
 
-def replace(tx: Tx, name: str, options: Mapping[str, Any]) -> SpeechProfile:
+def replace(tx: Tx, name: str, options: JsonObject) -> SpeechProfile:
     """All its options."""
     profiles.check_name(name)
     return _read(store.upsert(tx, name, _written(options), TABLE))
@@ -73,14 +80,14 @@ def remove(tx: Tx, name: str) -> None:
         raise errors.NotFound(f"no transcription profile {name}")
 
 
-def _written(options: Mapping[str, Any]) -> str:
+def _written(options: JsonObject) -> str:
     return msgspec.json.encode(dict(options)).decode()
 
 
-def _read(row: Mapping[str, Any]) -> SpeechProfile:
+def _read(row: store.StoredProfile) -> SpeechProfile:
     return SpeechProfile(
-        name=row["name"],
-        options=msgspec.json.decode(row["settings"]),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
+        name=row.name,
+        options=msgspec.json.decode(row.settings),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
     )

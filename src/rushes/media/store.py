@@ -9,13 +9,12 @@ from typing import Any
 from rushes import events, kinds
 from rushes.db.database import Tx
 from rushes.jobs.job import decode
-from rushes.media.media import Media, NewMedia, Sizes, Twins
+from rushes.media.media import Media, NewMedia, Sizes, StoredFile, Twins
 from rushes.media.pipeline import MAKES_VERSION, PURGE, TRANSCRIBE
 from rushes.media.trash_store import TRASHED
 from rushes.protocol import Artifact, Claim
+from rushes.records import JsonObject, from_row
 from rushes.text_match import folded
-
-Row = dict[str, Any]
 
 
 def has_job(which: str, states: str | None = None) -> str:
@@ -225,17 +224,18 @@ def open_version(
             claim_id=claim_id,
         )
         version = building_version(tx, job_id)
-    elif not is_part and version["claim_id"] != claim_id:
+    elif not is_part:
         tx.all(
-            "UPDATE versions SET claim_id = :claim_id WHERE id = :id",
+            "UPDATE versions SET claim_id = :claim_id"
+            " WHERE id = :id AND coalesce(claim_id, '') <> :claim_id",
             claim_id=claim_id,
-            id=version["id"],
+            id=version,
         )
     assert version is not None
-    return str(version["id"])
+    return version
 
 
-def version_to_build(tx: Tx, job_id: str) -> Row | None:
+def version_to_build(tx: Tx, job_id: str) -> str | None:
     """As `building_version`; the retry of a job that did not complete takes over what that one
     has left. Only under a claim of the job."""
     version = building_version(tx, job_id)
@@ -250,10 +250,11 @@ def version_to_build(tx: Tx, job_id: str) -> Row | None:
     return version
 
 
-def building_version(tx: Tx, job_id: str) -> Row | None:
-    return tx.one(
-        "SELECT * FROM versions WHERE job_id = :job_id AND state = 'building'", job_id=job_id
+def building_version(tx: Tx, job_id: str) -> str | None:
+    row = tx.one(
+        "SELECT id FROM versions WHERE job_id = :job_id AND state = 'building'", job_id=job_id
     )
+    return row["id"] if row else None
 
 
 def _left_behind(tx: Tx, job_id: str) -> str | None:
@@ -412,8 +413,8 @@ def add_artifact(tx: Tx, claim: Claim, version_id: str, key: str, artifact: Arti
     return row is not None
 
 
-def adopt_artifacts(tx: Tx, claim: Claim, version_id: str, rows: Sequence[Row]) -> set[str]:
-    """Those of these rows that have not changed since are now the claim's; answers their names.
+def adopt_artifacts(tx: Tx, claim: Claim, version_id: str, files: Sequence[StoredFile]) -> set[str]:
+    """Those of these that have not changed since are now the claim's; returns their names.
     In a transaction that has locked the claim's job."""
     adopted = tx.all(
         """
@@ -421,29 +422,30 @@ def adopt_artifacts(tx: Tx, claim: Claim, version_id: str, rows: Sequence[Row]) 
         UPDATE artifacts SET claim_id = :claim_id FROM given
         WHERE version_id = :version_id AND artifacts.name = given.name
         AND artifacts.key = given.key RETURNING artifacts.name""",
-        given=[{"name": row["name"], "key": row["key"]} for row in rows],
+        given=[{"name": each.name, "key": each.key} for each in files],
         version_id=version_id,
         claim_id=claim.claim_id,
     )
     return {row["name"] for row in adopted}
 
 
-def drop_artifacts(tx: Tx, version_id: str, rows: Sequence[Row]) -> None:
+def drop_artifacts(tx: Tx, version_id: str, files: Sequence[StoredFile]) -> None:
     """As `adopt_artifacts`, for what turned out to be damaged."""
     tx.all(
         "DELETE FROM artifacts WHERE version_id = :version_id"
         " AND (name, key) IN ({given:name text, key text})",
-        given=[{"name": row["name"], "key": row["key"]} for row in rows],
+        given=[{"name": each.name, "key": each.key} for each in files],
         version_id=version_id,
     )
 
 
-def named_artifacts(tx: Tx, version_id: str, names: Sequence[str]) -> list[Row]:
-    return tx.all(
+def named_artifacts(tx: Tx, version_id: str, names: Sequence[str]) -> list[StoredFile]:
+    rows = tx.all(
         "SELECT * FROM artifacts WHERE version_id = :version_id AND name IN ({given:name text})",
         given=[{"name": name} for name in names],
         version_id=version_id,
     )
+    return [from_row(StoredFile, row) for row in rows]
 
 
 def segments(tx: Tx, version_id: str) -> dict[str, int]:
@@ -459,12 +461,13 @@ def segments(tx: Tx, version_id: str) -> dict[str, int]:
     return {row["rendition"]: row["segments"] for row in rows}
 
 
-def artifact(tx: Tx, version_id: str, name: str) -> Row | None:
-    return tx.one(
+def artifact(tx: Tx, version_id: str, name: str) -> StoredFile | None:
+    row = tx.one(
         "SELECT * FROM artifacts WHERE version_id = :version_id AND name = :name",
         version_id=version_id,
         name=name,
     )
+    return from_row(StoredFile, row) if row else None
 
 
 def count(tx: Tx, version_id: str, claim_id: str) -> int:
@@ -477,10 +480,10 @@ def count(tx: Tx, version_id: str, claim_id: str) -> int:
     return int(row["files"]) if row else 0
 
 
-def published_artifact(tx: Tx, media_id: str, version_id: str, name: str) -> Row | None:
+def published_artifact(tx: Tx, media_id: str, version_id: str, name: str) -> StoredFile | None:
     """Of what is watched; also of a version that was replaced: whoever watches it may go on until
     it is purged."""
-    return tx.one(
+    row = tx.one(
         """
         SELECT artifacts.* FROM artifacts JOIN versions ON versions.id = version_id
         WHERE version_id = :version_id AND name = :name AND media_id = :media_id
@@ -490,13 +493,15 @@ def published_artifact(tx: Tx, media_id: str, version_id: str, name: str) -> Row
         media_id=media_id,
         slot=kinds.WATCH,
     )
+    return from_row(StoredFile, row) if row else None
 
 
-def artifacts(tx: Tx, version_id: str) -> list[Row]:
-    return tx.all(
+def artifacts(tx: Tx, version_id: str) -> list[StoredFile]:
+    rows = tx.all(
         "SELECT * FROM artifacts WHERE version_id = :version_id ORDER BY name",
         version_id=version_id,
     )
+    return [from_row(StoredFile, row) for row in rows]
 
 
 def well_known(tx: Tx, version_ids: list[str], names: Sequence[str]) -> set[tuple[str, str]]:
@@ -522,7 +527,7 @@ def sizes(tx: Tx, version_ids: list[str]) -> dict[str, Sizes]:
     }
 
 
-def facts(tx: Tx, version_ids: list[str]) -> dict[str, dict[str, Any]]:
+def facts(tx: Tx, version_ids: list[str]) -> dict[str, JsonObject]:
     """What the job that made a version told of it last: its renditions, and what people should
     know. Older workers name warnings in their result alone."""
     rows = tx.all(
@@ -537,7 +542,7 @@ def facts(tx: Tx, version_ids: list[str]) -> dict[str, dict[str, Any]]:
     return {row["id"]: _facts(decode(row["renditions"]), decode(row["result"])) for row in rows}
 
 
-def _facts(told: Any, result: Any) -> dict[str, Any]:
+def _facts(told: Any, result: Any) -> JsonObject:
     """Workers' words: either may be anything."""
     known = told if isinstance(told, dict) else {}
     said = result.get("warnings") if isinstance(result, dict) else None

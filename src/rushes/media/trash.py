@@ -30,12 +30,12 @@ def put(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
 
 def shared(tx: Tx, ids: Sequence[str]) -> list[str]:
     """Those of them that have a share link, which ends when they are put into the trash."""
-    return [row["id"] for row in trash_store.lock(tx, ids) if row["share_token"] is not None]
+    return [row.id for row in trash_store.lock(tx, ids) if row.share_token is not None]
 
 
 def take_back(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
     """As they were, but not shared; the work that deleting has stopped goes on."""
-    deleted_at = {row["id"]: row["deleted_at"] for row in trash_store.lock(tx, ids)}
+    deleted_at = {row.id: row.deleted_at or 0 for row in trash_store.lock(tx, ids)}
     restored = trash_store.take_back(tx, ids)
     for media_id in restored:
         item = store.get(tx, media_id)
@@ -49,7 +49,7 @@ def restore(tx: Tx, queue: Queue, media_id: str, user_id: str | None) -> Media:
     """NotFound for what is somebody else's; WrongState for what is not in the trash."""
     _found(tx, media_id, user_id)
     if not take_back(tx, queue, [media_id]):
-        raise errors.WrongState(_why_not(trash_store.lock(tx, [media_id])[0]["deleted_at"]))
+        raise errors.WrongState(_why_not(trash_store.lock(tx, [media_id])[0].deleted_at))
     item = store.get(tx, media_id)
     assert item is not None
     return item
@@ -58,7 +58,7 @@ def restore(tx: Tx, queue: Queue, media_id: str, user_id: str | None) -> Media:
 def purge(tx: Tx, media_id: str, user_id: str | None) -> None:
     """Its bytes go next; only out of the trash, so that no single request destroys anything."""
     row = _found(tx, media_id, user_id)
-    if row["deleted_at"] is None:
+    if row.deleted_at is None:
         raise errors.WrongState(
             "only what is in the trash can be deleted for good: delete it first"
         )
@@ -84,9 +84,9 @@ def forget_unanswered(tx: Tx, queue: Queue, limit: int) -> list[str]:
     return forget(tx, queue, trash_store.unanswered(tx, limit))
 
 
-def _found(tx: Tx, media_id: str, user_id: str | None) -> trash_store.Row:
+def _found(tx: Tx, media_id: str, user_id: str | None) -> trash_store.Locked:
     rows = trash_store.lock(tx, [media_id])
-    if not rows or user_id not in (None, rows[0]["user_id"]):
+    if not rows or user_id not in (None, rows[0].user_id):
         raise errors.NotFound(f"no media {media_id}")
     return rows[0]
 

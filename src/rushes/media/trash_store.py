@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from rushes import events
 from rushes.db.database import Tx
-
-Row = dict[str, Any]
+from rushes.records import from_row
 
 TRASHED = "deleted_at IS NOT NULL AND purge_started_at IS NULL"
 
 
-def lock(tx: Tx, ids: Sequence[str]) -> list[Row]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """A media that stays as it is until the transaction ends."""
+
+    id: str
+    user_id: str
+    deleted_at: int | None
+    share_token: str | None
+
+
+def lock(tx: Tx, ids: Sequence[str]) -> list[Locked]:
     """Always in the same order, so that two who take several do not wait for each other."""
-    return tx.all(
-        "SELECT id, user_id, title, deleted_at, purge_started_at, share_token FROM media"
+    rows = tx.all(
+        "SELECT id, user_id, deleted_at, share_token FROM media"
         " WHERE id IN ({given:id text}) ORDER BY id {for_update}",
         given=[{"id": id} for id in ids],
     )
+    return [from_row(Locked, row) for row in rows]
 
 
 def put(tx: Tx, ids: Sequence[str]) -> list[str]:
@@ -74,16 +84,39 @@ def _mark(tx: Tx, ids: Sequence[str], sets: str, guard: str, event: str | None) 
     return [row["id"] for row in rows]
 
 
-def summary(tx: Tx, user_id: str | None) -> Row:
-    """How many a user (None: everybody) has in the trash, and the bytes of all that was kept of
-    them."""
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How many media are in the trash, and the bytes of all that was kept of them."""
+
+    items: int
+    size_bytes: int
+
+
+def summary(tx: Tx, user_id: str | None) -> Summary:
+    """Of a user; None: of everybody. What a version has taken over from the one before it is there
+    once."""
     row = tx.one(
         f"""
-        SELECT count(*) AS items, coalesce(sum(size_bytes), 0) + coalesce(sum((
-            SELECT sum(versions.size_bytes) FROM versions WHERE versions.media_id = media.id
-            AND versions.state IN ('current','retired'))), 0) AS size_bytes
-        FROM media WHERE (CAST(:user_id AS text) IS NULL OR user_id = :user_id) AND {TRASHED}""",
+        WITH trashed AS (
+            SELECT id, size_bytes FROM media
+            WHERE (CAST(:user_id AS text) IS NULL OR user_id = :user_id) AND {TRASHED}
+        ), kept AS (
+            SELECT versions.id, versions.state, versions.size_bytes
+            FROM trashed JOIN versions ON versions.media_id = trashed.id
+            WHERE versions.state IN ('current','retired')
+        ), replaced AS (
+            SELECT DISTINCT artifacts.key, artifacts.size_bytes
+            FROM kept JOIN artifacts ON artifacts.version_id = kept.id
+            WHERE kept.state = 'retired' AND artifacts.retired_at IS NULL
+              AND NOT EXISTS (SELECT 1 FROM artifacts AS other
+                JOIN versions AS shown ON shown.id = other.version_id AND shown.state = 'current'
+                WHERE other.key = artifacts.key AND other.retired_at IS NULL)
+        )
+        SELECT (SELECT count(*) FROM trashed) AS items,
+            (SELECT coalesce(sum(size_bytes), 0) FROM trashed)
+          + (SELECT coalesce(sum(size_bytes), 0) FROM kept WHERE state = 'current')
+          + (SELECT coalesce(sum(size_bytes), 0) FROM replaced) AS size_bytes""",
         user_id=user_id,
     )
     assert row is not None
-    return {name: int(value) for name, value in row.items()}
+    return Summary(int(row["items"]), int(row["size_bytes"]))

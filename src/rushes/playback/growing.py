@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rushes import renditions
 from rushes.protocol import Rendition
+from rushes.records import JsonObject
 from rushes.tools import playlist
 from rushes.tools import profile as profile_tools
 
@@ -23,7 +23,7 @@ class Building:
     """A version under way: what its job was asked for, and the renditions it has declared."""
 
     version_id: str
-    args: Mapping[str, Any]
+    args: JsonObject
     renditions: Sequence[Rendition] = ()
 
 
@@ -63,9 +63,11 @@ def master(declared: Iterable[Rendition], files: Collection[str]) -> str | None:
     return playlist.master(seen, heard) if is_whole and len(seen) == len(shown) else None
 
 
-def media_playlist(building: Building, name: str, rows: Iterable[Mapping[str, Any]]) -> str | None:
-    """Of the segments that have come without a gap. `rows`: the rendition's artifacts."""
-    seconds = {row["name"].rpartition("/")[2]: row["seconds"] for row in rows}
+def media_playlist(
+    building: Building, name: str, seconds: Mapping[str, float | None]
+) -> str | None:
+    """Of the segments that have come without a gap. `seconds`: how long the files of the rendition
+    are, by their names in its folder."""
     listed: list[float] = []
     while (length := seconds.get(playlist.segment_name(len(listed)))) is not None:
         listed.append(length)

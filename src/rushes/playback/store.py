@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rushes import events, kinds, renditions
 from rushes.db.database import Tx
@@ -15,8 +14,6 @@ from rushes.media.pipeline import TRANSCRIBE
 from rushes.media.store import MAKING
 from rushes.playback import growing
 from rushes.playback.growing import Building
-
-Row = dict[str, Any]
 
 
 def building(tx: Tx, media_ids: Sequence[str]) -> dict[str, Building]:
@@ -62,15 +59,16 @@ def edit_of(tx: Tx, version_id: str) -> Edit | None:
     return edits.read(decode(row["args"]).get("edit")) if row else None
 
 
-def in_folder(tx: Tx, version_id: str, folder: str) -> list[Row]:
-    """Artifacts of one rendition."""
-    return tx.all(
+def seconds_of(tx: Tx, version_id: str, folder: str) -> dict[str, float | None]:
+    """By name in the folder: the artifacts of one rendition, and how long they are."""
+    rows = tx.all(
         "SELECT name, seconds FROM artifacts WHERE version_id = :version_id"
         " AND substr(name, 1, :length) = :prefix",
         version_id=version_id,
         length=len(folder) + 1,
         prefix=f"{folder}/",
     )
+    return {row["name"].rpartition("/")[2]: row["seconds"] for row in rows}
 
 
 def note_watchable(tx: Tx, version_id: str) -> None:

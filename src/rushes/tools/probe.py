@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from rushes import errors
+from rushes.records import JsonObject
 from rushes.tools import languages, process, programs, timeline
 from rushes.tools.ffmpeg import guarded
 from rushes.tools.timeline import Packets
@@ -221,7 +221,7 @@ def _is_mp4(path: Path) -> bool:
 # Reading
 
 
-def read(said: Mapping[str, Any], asked_packets: int = 0) -> Probe:
+def read(said: JsonObject, asked_packets: int = 0) -> Probe:
     """`asked_packets`: so many were to be read, if there are."""
     streams = [each for each in said.get("streams", []) if isinstance(each, dict)][:MOST_STREAMS]
     chapters = said.get("chapters", [])[:MOST_CHAPTERS]
@@ -252,9 +252,7 @@ def read(said: Mapping[str, Any], asked_packets: int = 0) -> Probe:
     )
 
 
-def _packets(
-    found: Sequence[Mapping[str, Any]] | None, asked: int, sounds: Collection[int]
-) -> dict[str, Any]:
+def _packets(found: Sequence[JsonObject] | None, asked: int, sounds: Collection[int]) -> JsonObject:
     if not found:
         return {}
     rows: dict[int, list[tuple[str, str, str]]] = {}
@@ -273,19 +271,19 @@ def _packets(
     }
 
 
-def _refuse_protected(streams: Sequence[Mapping[str, Any]]) -> None:
+def _refuse_protected(streams: Sequence[JsonObject]) -> None:
     if any(each.get("codec_tag_string") in PROTECTED for each in streams):
         raise refused(
             "the file is protected (DRM): it can only be played by its seller", "protected"
         )
 
 
-def _is_still(stream: Mapping[str, Any], duration: float | None) -> bool:
+def _is_still(stream: JsonObject, duration: float | None) -> bool:
     one_frame = stream.get("nb_frames") in ("1", None) and not duration
     return stream.get("codec_name") in PICTURES and one_frame
 
 
-def _video(stream: Mapping[str, Any]) -> VideoStream | None:
+def _video(stream: JsonObject) -> VideoStream | None:
     width, height = _whole(stream.get("width")), _whole(stream.get("height"))
     if not stream.get("codec_name") or width < 2 or height < 2:
         return None
@@ -314,7 +312,7 @@ def _video(stream: Mapping[str, Any]) -> VideoStream | None:
     )
 
 
-def _audio(stream: Mapping[str, Any]) -> AudioStream | None:
+def _audio(stream: JsonObject) -> AudioStream | None:
     rate, channels = _whole(stream.get("sample_rate")), _whole(stream.get("channels"))
     known = stream.get("codec_type") == "audio" and stream.get("codec_name")
     if not known or rate <= 0 or channels <= 0:
@@ -334,7 +332,7 @@ def _audio(stream: Mapping[str, Any]) -> AudioStream | None:
     )
 
 
-def _subtitle(stream: Mapping[str, Any]) -> Subtitle:
+def _subtitle(stream: JsonObject) -> Subtitle:
     return Subtitle(
         index=int(stream["index"]),
         codec=str(stream.get("codec_name", "")),
@@ -345,7 +343,7 @@ def _subtitle(stream: Mapping[str, Any]) -> Subtitle:
     )
 
 
-def _chapter(number: int, chapter: Mapping[str, Any]) -> Chapter:
+def _chapter(number: int, chapter: JsonObject) -> Chapter:
     return Chapter(
         start=_number(chapter.get("start_time")) or 0.0,
         end=_number(chapter.get("end_time")) or 0.0,
@@ -353,7 +351,7 @@ def _chapter(number: int, chapter: Mapping[str, Any]) -> Chapter:
     )
 
 
-def _rotation(stream: Mapping[str, Any]) -> int:
+def _rotation(stream: JsonObject) -> int:
     for side in stream.get("side_data_list", []):
         if "rotation" in side:
             return round(-float(side["rotation"]) / 90) * 90 % 360
@@ -370,15 +368,15 @@ def _aspect(text: object) -> Fraction:
     return found if Fraction(1, 10) <= found <= 10 else Fraction(1)
 
 
-def _flag(stream: Mapping[str, Any], name: str) -> bool:
+def _flag(stream: JsonObject, name: str) -> bool:
     return bool(stream.get("disposition", {}).get(name))
 
 
-def _language(stream: Mapping[str, Any]) -> str | None:
+def _language(stream: JsonObject) -> str | None:
     return languages.tag(_tag(stream, "language"))
 
 
-def _tag(stream: Mapping[str, Any], name: str) -> str:
+def _tag(stream: JsonObject, name: str) -> str:
     tags = stream.get("tags") or {}
     return str(tags.get(name) or tags.get(name.upper()) or "")[:200]
 
@@ -391,7 +389,7 @@ def _number(value: object) -> float | None:
     return found if 0 <= abs(found) < 1e12 else None
 
 
-def _length(stream: Mapping[str, Any]) -> float | None:
+def _length(stream: JsonObject) -> float | None:
     """Matroska tells it as a tag, by the clock."""
     told = _number(stream.get("duration"))
     if told is not None:

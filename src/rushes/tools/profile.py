@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from rushes import errors
+from rushes.records import JsonObject
 
 Codec = Literal["h264", "hevc", "av1"]
 PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower")
@@ -63,7 +63,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 DEFAULT = Profile()
 
 
-def decode(settings: Mapping[str, Any]) -> Profile:
+def decode(settings: JsonObject) -> Profile:
     """BadField names what is wrong."""
     try:
         profile = msgspec.convert(dict(settings), Profile)
@@ -81,8 +81,8 @@ def decode(settings: Mapping[str, Any]) -> Profile:
     return profile
 
 
-def encode(profile: Profile) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.to_builtins(profile)
+def encode(profile: Profile) -> JsonObject:
+    made: JsonObject = msgspec.to_builtins(profile)
     return made
 
 

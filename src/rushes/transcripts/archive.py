@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
 
 import msgspec
 
@@ -19,38 +18,15 @@ from rushes import errors, ids
 from rushes.db.database import Tx
 from rushes.transcripts import editing, revisions, search, speakers, store, three_way
 from rushes.transcripts.editing import SegmentEdit
-from rushes.transcripts.revisions import Reason, RevisionDraft, SegmentChange
+from rushes.transcripts.lexemes import Lexemes
+from rushes.transcripts.revisions import Reason, RevisionDraft, SegmentChange, StoredRevision
+from rushes.transcripts.store import About, Origin, State, StoredTranscript
 from rushes.transcripts.three_way import Choice, Merged
 from rushes.transcripts.transcript import Transcript, Turn
-
-Origin = Literal["machine", "imported"]
-State = Literal["current", "candidate", "retired"]
 
 HISTORY_LIMIT = 200
 NAME_LIMIT = 100
 NOBODY = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """All of a transcript but what was said. `is_outdated`: the recording was edited since, so its
-    times may be others."""
-
-    id: str
-    job_id: str | None
-    state: State
-    origin: Origin
-    language: str | None
-    first_revision: int
-    revision: int
-    names: Mapping[str, str]
-    is_outdated: bool
-    created_at: int
-    updated_at: int
-
-    @property
-    def is_edited(self) -> bool:
-        return self.revision > self.first_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +86,10 @@ def candidate(tx: Tx, media_id: str) -> Kept | None:
 
 def get_of_job(tx: Tx, job_id: str) -> Kept | None:
     """As this job heard it, whatever was made of it later."""
-    row = store.of_job(tx, job_id)
-    if row is None:
+    found = store.of_job(tx, job_id)
+    if found is None:
         return None
-    return _kept({**row, "edited": None, "revision": row["first_revision"]})
+    return _kept(replace(found, edited=None, revision=found.first_revision))
 
 
 def found(tx: Tx, media_id: str) -> Kept:
@@ -142,7 +118,7 @@ def at_revision(tx: Tx, media_id: str, number: int) -> Kept:
 
 def all_of(tx: Tx, media_id: str) -> list[About]:
     """Those that are read and those that were put away, newest first."""
-    return [_about(row) for row in store.about(tx, media_id)]
+    return store.about(tx, media_id)
 
 
 def about_candidate(tx: Tx, media_id: str) -> About | None:
@@ -156,13 +132,13 @@ def history(tx: Tx, media_id: str) -> list[Revision]:
         raise errors.NotFound("this media has no transcript")
     return [
         Revision(
-            number=row["number"],
-            user_id=row["user_id"],
-            created_at=row["created_at"],
-            reason=row["reason"],
-            changes=revisions.read_changes(row["changes"]),
+            number=each.number,
+            user_id=each.user_id,
+            created_at=each.created_at,
+            reason=each.reason,
+            changes=revisions.read_changes(each.changes),
         )
-        for row in store.history(tx, about["id"], HISTORY_LIMIT)
+        for each in store.history(tx, about.id, HISTORY_LIMIT)
     ]
 
 
@@ -175,14 +151,14 @@ class Prepared:
 
     transcript: Transcript
     document: str
-    lexemes: Mapping[str, search.Lexemes]
+    lexemes: Mapping[str, Lexemes]
 
 
 def prepared(transcript: Transcript) -> Prepared:
     return Prepared(
         transcript=transcript,
         document=revisions.document(transcript),
-        lexemes=search.lexemes(transcript),
+        lexemes=search.prepare(transcript),
     )
 
 
@@ -198,7 +174,7 @@ def add(
     job that was ordered later says it for the record."""
     before = store.of_job(tx, job_id) if job_id is not None else None
     if before is not None:
-        return str(before["id"])
+        return before.id
     _lock(tx, media_id)
     read = {each.state: each for each in all_of(tx, media_id) if each.state != "retired"}
     # The ids of jobs are in the order in which they were made.
@@ -296,7 +272,7 @@ def replace_cut(tx: Tx, media_id: str, *, shift: float, end: float | None) -> No
         return
     _lock(tx, media_id)
     kept, other = found(tx, media_id), candidate(tx, media_id)
-    trims = [revisions.read_trim(row["changes"]) for row in store.last_trims(tx, kept.id)]
+    trims = [revisions.read_trim(each) for each in store.last_trims(tx, kept.id)]
     draft = revisions.trimmed(kept.transcript, trims, shift=shift, end=end)
     if draft is not None:
         _write(tx, kept, NOBODY, draft)
@@ -405,7 +381,7 @@ def import_captions(
 
 
 def _merged(
-    kept: Kept, other: Kept, later: Sequence[Mapping[str, Any]], choices: Mapping[int, Choice]
+    kept: Kept, other: Kept, later: Sequence[StoredRevision], choices: Mapping[int, Choice]
 ) -> Merge:
     """`later`: all revisions of the current one. What it was before them is the base."""
     ours, theirs = kept.transcript, other.transcript
@@ -422,10 +398,10 @@ def _merged(
 
 def _lock(tx: Tx, media_id: str) -> str:
     """Returns whose it is."""
-    row = store.touch(tx, media_id)
-    if row is None:
+    owner = store.touch(tx, media_id)
+    if owner is None:
         raise errors.NotFound(f"no media {media_id}")
-    return str(row["user_id"])
+    return owner
 
 
 def _check(kept: About, revision: int) -> None:
@@ -436,7 +412,7 @@ def _check(kept: About, revision: int) -> None:
 def _check_current(tx: Tx, media_id: str, revision: int | None) -> None:
     """None: there is none."""
     about = store.about_current(tx, media_id)
-    now = about["revision"] if about else None
+    now = about.revision if about else None
     if now is not None and now != revision:
         raise errors.EditedMeanwhile(now)
     if now != revision:
@@ -481,7 +457,7 @@ def _indexed(tx: Tx, kept: Kept) -> Kept:
 
 
 def _write(tx: Tx, kept: Kept, user_id: str, draft: RevisionDraft) -> Kept:
-    row = store.add_revision(
+    written = store.add_revision(
         tx,
         kept.media_id,
         kept.id,
@@ -491,15 +467,20 @@ def _write(tx: Tx, kept: Kept, user_id: str, draft: RevisionDraft) -> Kept:
         edited=draft.document,
         changes=draft.changes,
     )
-    if row is None:
+    if written is None:
         raise errors.EditedMeanwhile(found(tx, kept.media_id).revision)
     search.keep_speech(
         tx, kept.media_id, kept.user_id, kept.id, draft.transcript, only=draft.segment_ids
     )
-    return replace(kept, document=draft.document, **row)
+    return replace(
+        kept,
+        document=draft.document,
+        revision=written.revision,
+        updated_at=written.updated_at,
+    )
 
 
-def _later(tx: Tx, kept: Kept, number: int) -> list[dict[str, Any]]:
+def _later(tx: Tx, kept: Kept, number: int) -> list[StoredRevision]:
     """The revisions after this one, newest first."""
     if number not in (kept.first_revision, kept.revision, *store.numbers(tx, kept.id)):
         raise errors.NotFound(f"the transcript has no revision {number}")
@@ -511,25 +492,9 @@ def _clean(name: str) -> str:
     return " ".join(printable.split())[:NAME_LIMIT]
 
 
-def _about(row: Mapping[str, Any]) -> About:
-    return About(**_facts(row))
-
-
-def _kept(row: Mapping[str, Any] | None) -> Kept | None:
-    if row is None:
+def _kept(found: StoredTranscript | None) -> Kept | None:
+    if found is None:
         return None
-    return Kept(
-        media_id=row["media_id"],
-        user_id=row["user_id"],
-        document=revisions.canonical(row["edited"] or row["document"]),
-        **_facts(row),
-    )
-
-
-def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    same = ("id", "job_id", "state", "origin", "language", "first_revision", "revision")
-    return {
-        **{name: row[name] for name in (*same, "created_at", "updated_at")},
-        "names": msgspec.json.decode(row["speaker_names"]),
-        "is_outdated": bool(row["is_outdated"]),
-    }
+    about = {name: getattr(found, name) for name in About.__dataclass_fields__}
+    document = revisions.canonical(found.edited or found.document)
+    return Kept(media_id=found.media_id, user_id=found.user_id, document=document, **about)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +17,9 @@ from rushes.transcripts.transcript import (
     TranscriptSegment,
     Word,
     clean,
+    in_time,
     joined,
+    words_of,
 )
 
 # Of a passage without times for its words, this much must be left for it to be kept.
@@ -49,25 +49,6 @@ class Difference:
     words_after: Sequence[Word] = ()
 
 
-def words_of(t: Transcript) -> dict[str, list[Word]]:
-    """By segment: a word is in the last one that has begun."""
-    found: dict[str, list[Word]] = {each.id: [] for each in t.segments}
-    ordered = sorted(t.segments, key=lambda each: each.start)
-    if not ordered:
-        return found
-    starts = [each.start for each in ordered]
-    begin = end = math.inf
-    own: list[Word] = []
-    for word in t.words:
-        if not begin <= word.start < end:
-            place = max(bisect_right(starts, word.start) - 1, 0)
-            own = found[ordered[place].id]
-            begin = starts[place] if place else -math.inf
-            end = starts[place + 1] if place + 1 < len(starts) else math.inf
-        own.append(word)
-    return found
-
-
 def edited(t: Transcript, changes: Sequence[SegmentEdit]) -> Transcript:
     """What nobody changed stays as it is, with its ids and times."""
     by_id: dict[str, list[SegmentEdit]] = {}
@@ -78,9 +59,11 @@ def edited(t: Transcript, changes: Sequence[SegmentEdit]) -> Transcript:
     if not changes:
         return t
     words = words_of(t)
-    limits = [each.start for each in t.segments[1:]] + [float("inf")]
+    starts = [each.start for each in t.segments[1:]] + [float("inf")]
     segments: list[TranscriptSegment] = []
-    for segment, limit in zip(t.segments, limits, strict=True):
+    for segment, following in zip(t.segments, starts, strict=True):
+        # Who talks at the same time is no limit.
+        limit = following if following >= segment.end else float("inf")
         kept: TranscriptSegment | None = segment
         for change in by_id.get(segment.id, []):
             if kept is not None:
@@ -96,7 +79,7 @@ def _made(
         t,
         text=joined(each.text for each in segments),
         segments=segments,
-        words=[word for each in segments for word in words[each.id]],
+        words=in_time(segments, words),
     )
 
 
@@ -183,7 +166,7 @@ def opcodes(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int, 
 
 
 def _inside(word: Word, limit: float) -> Word:
-    """A word has to begin before the next segment, or it would be in that."""
+    """A word begins before the next segment does."""
     start = min(word.start, round(limit - 0.001, 3))
     return word if start == word.start else replace(word, start=start)
 

@@ -10,8 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 
-from rushes.transcripts import editing, merge, tokens
-from rushes.transcripts.transcript import CLAUSE_END, IS_UNSPACED, UNSPACED, Transcript, Word
+from rushes.transcripts import merge, tokens
+from rushes.transcripts.transcript import (
+    CLAUSE_END,
+    IS_UNSPACED,
+    UNSPACED,
+    Transcript,
+    Word,
+    words_of,
+)
 
 NOBODY: Mapping[str, str] = MappingProxyType({})
 
@@ -23,6 +30,8 @@ CHARACTERS_A_SECOND = 20
 FLICKER_SECONDS = 0.2
 # Sentences this short, and this near to each other, share a caption.
 BRIEF_SECONDS, NEAR_SECONDS = 1.0, 0.3
+# People who talk at once for longer than this are shown at once.
+OVERLAP_SECONDS = 0.2
 
 OPENING = "「『【〈《（［｛“‘"
 FOLLOWING = "。、，．！？：；」』】〉》）］｝”’…‥ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ"
@@ -74,18 +83,19 @@ def cues(
     end: float | None = None,
     is_labelled: bool = False,
 ) -> list[Cue]:
-    """Every word once and in order. A segment without words that fits is one cue of its own times;
-    of a longer one each cue gets the share of its time that the text has. `end` is the media's,
-    if known; `is_labelled` writes the names into the lines."""
+    """Every word once, and in order unless people talk at once. A segment without words that fits
+    is one cue of its own times; of a longer one each cue gets the share of its time that the text
+    has. `end` is the media's, if known; `is_labelled` writes the names into the lines."""
     runs = list(_together(_runs(t, names)))
     if is_labelled:
-        runs = list(_labelled(runs))
-    made = [cue for run in runs for cue in _cut(run)]
+        runs = list(_labelled(list(_by_time(runs))))
+    made = [cue for number, run in enumerate(runs) for cue in _cut(run, number)]
+    made.sort(key=lambda each: each.cue.start)
     return _timed(made, end)
 
 
 def _runs(t: Transcript, names: Mapping[str, str]) -> Iterator[_Run]:
-    words = editing.words_of(t)
+    words = words_of(t)
     for segment in t.segments:
         speaker = None
         if segment.speaker is not None:
@@ -182,6 +192,21 @@ def _is_spaced(one: _Run, other: _Run) -> bool:
     return not any(IS_UNSPACED.match(char) for char in touching)
 
 
+def _by_time(runs: Sequence[_Run]) -> Iterator[_Run]:
+    """Cut where their captions will be if somebody else talks meanwhile, so that each can be given
+    a name."""
+    ends = list(accumulate((run.end for run in runs), max))
+    cut: list[_Run] = []
+    for number, run in enumerate(runs):
+        is_over = number > 0 and ends[number - 1] > run.start
+        is_under = number + 1 < len(runs) and runs[number + 1].start < run.end
+        if not (is_over or is_under) or run.is_exact:
+            cut.append(run)
+            continue
+        cut += [replace(run, pieces=run.pieces[first:end]) for first, end in pairwise(_ends(run))]
+    yield from sorted(cut, key=lambda run: run.start)
+
+
 def _labelled(runs: Sequence[_Run]) -> Iterator[_Run]:
     before: str | None = None
     for run in runs:
@@ -217,13 +242,30 @@ class _Measure:
         return place == end or self.width(place, end) <= LINE
 
 
-def _cut(run: _Run) -> Iterator[tuple[Cue, bool]]:
-    """The cheapest way to cut it, by what `_cost` says of each cue and `_roughness` of its end."""
+@dataclass(frozen=True, slots=True)
+class _MadeCue:
+    """`run`: the number of the one that it is cut from."""
+
+    cue: Cue
+    is_exact: bool
+    run: int
+
+
+def _cut(run: _Run, number: int) -> Iterator[_MadeCue]:
+    measure = _Measure(run.pieces)
+    ends = _ends(run)
+    is_exact = run.is_exact and len(ends) == 2
+    for first, end in pairwise(ends):
+        yield _MadeCue(_cue(run, measure, first, end), is_exact, number)
+
+
+def _ends(run: _Run) -> list[int]:
+    """The cheapest places to cut it, with its begin and its end, by what `_cost` says of each cue
+    and `_roughness` of its end."""
     measure = _Measure(run.pieces)
     count = len(run.pieces)
     if measure.fits(0, count) and (run.is_exact or run.end - run.start <= LONGEST_SECONDS):
-        yield _cue(run, measure, 0, count), run.is_exact
-        return
+        return [0, count]
     rough = [0.0, *(_roughness(run.pieces, place) for place in range(1, count)), 0.0]
     best = [0.0, *([float("inf")] * count)]
     origin = [0] * (count + 1)
@@ -239,8 +281,7 @@ def _cut(run: _Run) -> Iterator[tuple[Cue, bool]]:
     ends = [count]
     while ends[-1]:
         ends.append(origin[ends[-1]])
-    for first, end in pairwise(reversed(ends)):
-        yield _cue(run, measure, first, end), False
+    return ends[::-1]
 
 
 def _cost(width: int, seconds: float) -> float:
@@ -297,25 +338,38 @@ def _line(pieces: Sequence[_CuePiece]) -> str:
 # When
 
 
-def _timed(made: Sequence[tuple[Cue, bool]], end: float | None) -> list[Cue]:
+def _timed(made: Sequence[_MadeCue], end: float | None) -> list[Cue]:
     """Long enough to be read, where the silence behind allows it. In whole milliseconds, of which
     every cue lasts at least one."""
     starts: list[int] = []
     before = 0.0
-    for cue, is_exact in made:
+    for each in made:
         # Exact ones may begin together, but only if they do: not by rounding.
-        is_later = not is_exact or cue.start > before
+        is_later = not each.is_exact or each.cue.start > before
         first = starts[-1] + 1 if starts and is_later else 0
-        starts.append(max(round(cue.start * 1000), first))
-        before = cue.start
-    limits = [*starts[1:], None if end is None else round(end * 1000)]
+        starts.append(max(round(each.cue.start * 1000), first))
+        before = each.cue.start
     timed: list[Cue] = []
-    for (cue, is_exact), start, limit in zip(made, starts, limits, strict=False):
-        stop = max(round(cue.end * 1000), start + 1)
-        if not is_exact:
-            stop = _stop(cue, start, stop, limit, is_last=len(timed) + 1 == len(made))
-        timed.append(replace(cue, start=start / 1000, end=stop / 1000))
+    for number, (each, start) in enumerate(zip(made, starts, strict=True)):
+        stop = max(round(each.cue.end * 1000), start + 1)
+        if not each.is_exact:
+            following = _following(made, number)
+            limit = None if end is None else round(end * 1000)
+            if following is not None:
+                limit = starts[following]
+            stop = _stop(each.cue, start, stop, limit, is_last=following is None)
+        timed.append(replace(each.cue, start=start / 1000, end=stop / 1000))
     return timed
+
+
+def _following(made: Sequence[_MadeCue], number: int) -> int | None:
+    """The cue before which this one is gone: not one of somebody who talks at the same time."""
+    this = made[number]
+    for place in range(number + 1, len(made)):
+        other = made[place]
+        if other.run == this.run or this.cue.end - other.cue.start <= OVERLAP_SECONDS:
+            return place
+    return None
 
 
 def _stop(cue: Cue, start: int, stop: int, limit: int | None, *, is_last: bool) -> int:

@@ -7,7 +7,7 @@ is meant only if what is looked for begins in it: else the next one is.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rushes.transcripts import tokens, transcript
@@ -19,10 +19,15 @@ from rushes.transcripts.transcript import TranscriptSegment
 NEXT_WORDS, NEXT_SEGMENTS, NEXT_SECONDS = 12, 6, 5.0
 
 
+# How much worse than the word itself: one that is a part of another is worse than any number of
+# other forms.
+FORM, PART = 1, 100
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Fit:
-    """How many words are only there in another form, how far apart all of it is, and whether some
-    of it is said next only. Less is better."""
+    """How far what is said is from the words that are looked for, how far apart all of it is, and
+    whether some of it is said next only. Less is better."""
 
     loose: int
     apart: int
@@ -31,17 +36,22 @@ class Fit:
 
 def fit(query: Query, text: str, following: str, language: str | None) -> Fit | None:
     """None when something is missing."""
-    own = tokens.tokens(text)
-    inside = _inside(query, own, language)
+    own = tokens.words(text)
+    places = [_places(query, word, own, language) for word in words(query)]
+    inside = _inside(query, own, places)
     if inside is not None or not following or not is_several(query):
         return inside
-    return _across(query, own, tokens.tokens(following), language)
+    later = tokens.words(following)
+    for word, said in zip(words(query), places, strict=True):
+        next = _places(query, word, later, language)
+        said |= {len(own) + at: how for at, how in next.items()}
+    return _across(query, own, later, places)
 
 
 def is_several(query: Query) -> bool:
     """Words, so that they may be said in several segments."""
-    words = [*query.terms, *(word for each in query.phrases for word in each)]
-    return len(words) + (query.prefix is not None) > 1
+    count = len(query.terms) + sum(map(len, query.phrases)) + (query.prefix is not None)
+    return count > 1
 
 
 def snippet(
@@ -65,81 +75,78 @@ def following(segments: Sequence[TranscriptSegment], numbers: Sequence[int]) -> 
                 break
             text = segments[at].text
             if at not in heads:
-                heads[at] = tokens.tokens(text)[: NEXT_WORDS + 1]
+                heads[at] = tokens.tokens(text, NEXT_WORDS + 1)
             is_cut = len(heads[at]) > room
             texts.append(text[: heads[at][room - 1].end] + tokens.ELLIPSIS if is_cut else text)
             room -= min(room, len(heads[at]))
         yield transcript.joined(each for each in texts if each)
 
 
-def _inside(query: Query, found: Sequence[TextToken], language: str | None) -> Fit | None:
-    places, loose = [], 0
-    for word in _words(query):
-        exact = _exact(word, found)
-        places.append(exact or _other_forms(word, word == query.prefix, found, language))
-        loose += not exact
-    places += [_said(phrase, found) for phrase in query.phrases]
-    if not all(places):
+def _inside(query: Query, own: Sequence[str], places: Sequence[Mapping[int, int]]) -> Fit | None:
+    best = [min(said.values(), default=0) for said in places]
+    chosen = [
+        [at for at, how in said.items() if how == least]
+        for said, least in zip(places, best, strict=True)
+    ]
+    chosen += [_said(phrase, own) for phrase in query.phrases]
+    if not all(chosen):
         return None
-    first, *others = places
+    first, *others = chosen
     apart = min(max((_distance(each, at) for each in others), default=0) for at in first)
-    return Fit(loose, apart, crosses=False)
+    return Fit(sum(best), apart, crosses=False)
 
 
 def _across(
-    query: Query, own: Sequence[TextToken], later: Sequence[TextToken], language: str | None
+    query: Query,
+    own: Sequence[str],
+    later: Sequence[str],
+    places: Sequence[Mapping[int, int]],
 ) -> Fit | None:
     """From the moment's words into those that follow, by the closest that are together."""
-    found = [*own, *later]
     cut_from = len(own) if len(later) >= NEXT_WORDS else 0
-    words = list(_words(query))
-    exact = [frozenset(_exact(word, found)) for word in words]
-    places = [
-        sorted({*same, *_other_forms(word, word == query.prefix, found, language)})
-        for word, same in zip(words, exact, strict=True)
-    ]
+    found = [*own, *later]
     phrases = [_said(phrase, found, cut_from=cut_from) for phrase in query.phrases]
-    exact += map(frozenset, phrases)
+    parts = [*places, *(dict.fromkeys(each, 0) for each in phrases)]
     said: dict[int, list[int]] = {}
-    for part, there in enumerate((*places, *phrases)):
+    for part, there in enumerate(parts):
         for at in there:
             said.setdefault(at, []).append(part)
     last: dict[int, int] = {}
     fits: list[Fit] = []
     for at in sorted(said):
         last |= dict.fromkeys(said[at], at)
-        if len(last) == len(exact) and (first := min(last.values())) < len(own):
-            loose = sum(place not in exact[each] for each, place in last.items())
+        if len(last) == len(parts) and (first := min(last.values())) < len(own):
+            loose = sum(parts[each][place] for each, place in last.items())
             fits.append(Fit(loose, at - first, crosses=True))
     return min(fits, default=None)
 
 
-def _words(query: Query) -> Iterator[str]:
+def words(query: Query) -> Iterator[str]:
+    """Those that may be there in other forms."""
     yield from query.terms
     if query.prefix:
         yield query.prefix
 
 
-def _exact(word: str, found: Sequence[TextToken]) -> list[int]:
-    return [at for at, each in enumerate(found) if each.word == word]
+def _places(query: Query, word: str, found: Sequence[str], language: str | None) -> dict[int, int]:
+    """Where it is said, in order, and how much worse than itself."""
+    is_prefix = word == query.prefix
+    stem, parts = tokens.stem(word, language), tokens.parts(word, language)
+    places: dict[int, int] = {}
+    for at, each in enumerate(found):
+        if each == word:
+            places[at] = 0
+        elif (is_prefix and each.startswith(word)) or tokens.stem(each, language) == stem:
+            places[at] = FORM
+        elif parts and tokens.is_compound_of(each, parts):
+            places[at] = PART
+    return places
 
 
-def _other_forms(
-    word: str, is_prefix: bool, found: Sequence[TextToken], language: str | None
-) -> list[int]:
-    stem = tokens.stem(word, language)
-    return [
-        at
-        for at, each in enumerate(found)
-        if (is_prefix and each.word.startswith(word)) or tokens.stem(each.word, language) == stem
-    ]
-
-
-def _said(phrase: Sequence[str], found: Sequence[TextToken], *, cut_from: int = 0) -> list[int]:
+def _said(phrase: Sequence[str], found: Sequence[str], *, cut_from: int = 0) -> list[int]:
     """Where it begins. What begins before `cut_from` may go on behind all that is known here: then
     that must do."""
-    words = [each.word for each in found]
-    wanted = list(phrase)
+    words, wanted = list(found), list(phrase)
     last = len(words) - len(wanted)
     return [
         at

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from rushes.records import JsonObject
 from rushes.transcripts import transcript
 from rushes.transcripts.transcript import Passage, Transcript, TranscriptEngine, Turn
 
@@ -25,21 +26,21 @@ ONLY, SPEAKERS = "only", "speakers"
 LABEL = "SPEAKER_{:02d}"
 
 
-def tells_speakers_only(args: Mapping[str, Any]) -> bool:
+def tells_speakers_only(args: JsonObject) -> bool:
     """The words are there already; who speaks when is all that the job says."""
     return args.get(ONLY) == SPEAKERS
 
 
-def encode(passage: Passage, *, next: Any = None) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.to_builtins(passage)
+def encode(passage: Passage, *, next: Any = None) -> JsonObject:
+    made: JsonObject = msgspec.to_builtins(passage)
     return {name: value for name, value in made.items() if value not in (None, [])} | {NEXT: next}
 
 
-def encode_turns(turns: Sequence[Turn], page: int = 0, *, is_last: bool = True) -> dict[str, Any]:
+def encode_turns(turns: Sequence[Turn], page: int = 0, *, is_last: bool = True) -> JsonObject:
     return {TURNS: msgspec.to_builtins(turns), PAGE: page, LAST: is_last}
 
 
-def turn_pages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
+def turn_pages(turns: Sequence[Turn]) -> list[JsonObject]:
     """Passages of a size that is always taken: a day of talk has tens of thousands of turns."""
     rounded = [replace(each, start=round(each.start, 3), end=round(each.end, 3)) for each in turns]
     begins = range(0, max(len(rounded), 1), TURNS_PER_PAGE)
@@ -100,7 +101,7 @@ def engine_of(result: Any) -> TranscriptEngine:
     )
 
 
-def told(number: int, content: Any) -> dict[str, Any] | None:
+def told(number: int, content: Any) -> JsonObject | None:
     """What listeners hear of it: the words as they come."""
     found = _passage(content)
     if found is None or not found.text:

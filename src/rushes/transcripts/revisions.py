@@ -6,7 +6,7 @@ text from before it, and by how much and where it cuts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,6 +43,17 @@ class TrimChange(Move):
     """With the text from before it."""
 
     before: Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRevision:
+    """`changes`: JSON, as `reason` has it."""
+
+    number: int
+    user_id: str
+    created_at: int
+    reason: Reason
+    changes: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +134,12 @@ def read_trim(changes: str) -> TrimChange:
     return msgspec.json.decode(changes, type=TrimChange)
 
 
-def moves(rows: Iterable[Mapping[str, Any]]) -> list[Move]:
+def moves(revisions: Iterable[StoredRevision]) -> list[Move]:
     """The trims among these revisions, in their order."""
     return [
-        msgspec.json.decode(row["changes"], type=Move) for row in rows if row["reason"] == "trimmed"
+        msgspec.json.decode(each.changes, type=Move)
+        for each in revisions
+        if each.reason == "trimmed"
     ]
 
 
@@ -135,14 +148,14 @@ def read_changes(changes: str) -> list[SegmentChange]:
     return msgspec.json.decode(changes, type=list[SegmentChange])
 
 
-def before(t: Transcript, rows: Iterable[Mapping[str, Any]]) -> Transcript:
+def before(t: Transcript, revisions: Iterable[StoredRevision]) -> Transcript:
     """As it was before these revisions, newest first."""
     oldest: dict[str, Difference] = {}
-    for row in rows:
-        if row["reason"] == "trimmed":
-            t, oldest = read_trim(row["changes"]).before, {}
+    for revision in revisions:
+        if revision.reason == "trimmed":
+            t, oldest = read_trim(revision.changes).before, {}
         else:
-            found = msgspec.json.decode(row["changes"], type=list[Difference])
+            found = msgspec.json.decode(revision.changes, type=list[Difference])
             oldest.update((each.segment_id, each) for each in found)
     return editing.undone(t, list(oldest.values())) if oldest else t
 

@@ -7,43 +7,38 @@ same for every database.
 
 from __future__ import annotations
 
-import hashlib
 import html
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from types import MappingProxyType
-from typing import Any, Literal
-
-import msgspec
+from typing import Literal
 
 from rushes import errors
 from rushes.db.database import Tx
-from rushes.transcripts import matching, spelling, spelling_store, tokens
+from rushes.transcripts import lexemes, matching, spelling, tokens, vocabulary
 from rushes.transcripts import search_store as store
+from rushes.transcripts.lexemes import PREFIX_LETTERS, Lexemes
 from rushes.transcripts.matching import Fit
-from rushes.transcripts.search_store import IndexedMoment, Row
+from rushes.transcripts.search_store import FoundMoment, IndexedMoment, Moment, StoredMoment
 from rushes.transcripts.tokens import Query, TextToken
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
+from rushes.transcripts.vocabulary import Known
 
 # So many are ranked together; older ones come on later pages.
 CANDIDATES = 100
 # Pages without a hit that are passed over before it returns.
 MOST_WINDOWS = 5
-# The beginning of a word counts from so many letters on, and is in the index.
-PREFIX_LETTERS = 3
-# What is longer is cut, in the index and in what is looked for.
-LONGEST_WORD = 60
+# Of what is longer the beginning is searched.
 LONGEST_TEXT = 10_000
 PUT_PAGE = 500
-# The words of a moment in order, and what else it is found by.
-Lexemes = tuple[Sequence[str], Sequence[str]]
 NOTHING_KNOWN: Mapping[str, Lexemes] = MappingProxyType({})
 CATCH_UP_PAGE = 500
+# So many compounds of all words together are looked for, the shortest first.
+MOST_COMPOUNDS = 100
 # So many words may be wrong, so many others are tried for each, so many together.
 MOST_WRONG, MOST_SPELLINGS, MOST_CORRECTIONS = 3, 3, 5
-CHECK_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +102,8 @@ class _Looking:
     tx: Tx
     user_id: str | None
     languages: Sequence[str]
+    # Compounds of words that were looked for.
+    known: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def page(self, q: str, limit: int, cursor: str | None) -> HitPage:
         query = _settled(tokens.parse_query(q))
@@ -130,10 +127,14 @@ class _Looking:
 
     def corrections(self, q: str) -> Iterator[str]:
         """`q` with other words for those that nobody says; the most likely ones first."""
-        wrong = [each for each in _spelled(q) if self._is_unknown(*each)]
+        unknown = (each for each in _spelled(q) if self._is_unknown(*each))
+        wrong = list(islice(unknown, MOST_WRONG + 1))
         if not wrong or len(wrong) > MOST_WRONG:
             return
-        others = [self._nearest(each.word)[:MOST_SPELLINGS] for each, _ in wrong]
+        others = [
+            vocabulary.nearest(self.tx, self.user_id, each.word)[:MOST_SPELLINGS]
+            for each, _ in wrong
+        ]
         for chosen in islice(product(*others), MOST_CORRECTIONS):
             made, last = "", 0
             for (token, _), word in zip(wrong, chosen, strict=True):
@@ -142,16 +143,19 @@ class _Looking:
             yield made + q[last:]
 
     def _wanted(self, query: Query) -> list[Sequence[Sequence[str]]]:
-        whose = [] if self.user_id is None else [[[_owner_lexeme(self.user_id)]]]
-        return [*_wanted(query, self.languages), *whose]
+        whose = [] if self.user_id is None else [[[lexemes.of_owner(self.user_id)]]]
+        return [*_wanted(query, self.languages, self._compounds(query)), *whose]
+
+    def _compounds(self, query: Query) -> Mapping[str, Sequence[str]]:
+        words = list(matching.words(query))
+        new = [word for word in words if word not in self.known]
+        if new:
+            self.known.update(vocabulary.containing(self.tx, self.user_id, new, self.languages))
+        return {word: self.known[word][: MOST_COMPOUNDS // len(words)] for word in words}
 
     def _is_unknown(self, token: TextToken, is_typed: bool) -> bool:
         query = Query(prefix=token.word) if is_typed else Query(terms=(token.word,))
         return not store.newest(self.tx, self._wanted(query), upto=store.NEWEST, limit=1)
-
-    def _nearest(self, word: str) -> list[str]:
-        near = spelling_store.near(self.tx, self.user_id, spelling.keys(word))
-        return spelling.nearest(word, near)
 
 
 def _spelled(q: str) -> list[tuple[TextToken, bool]]:
@@ -187,69 +191,68 @@ def _settled(query: Query) -> Query:
     return replace(query, terms=(*query.terms, query.prefix), prefix=None)
 
 
-def _wanted(query: Query, languages: Sequence[str]) -> Iterator[Sequence[Sequence[str]]]:
+def _wanted(
+    query: Query, languages: Sequence[str], compounds: Mapping[str, Sequence[str]]
+) -> Iterator[Sequence[Sequence[str]]]:
     """What the index is asked for: never less than is meant, sometimes a little more."""
     is_several = matching.is_several(query)
     is_alone = not query.terms and not query.prefix and len(query.phrases) == 1
 
     def anywhere(each: Iterable[str]) -> list[list[str]]:
         own = list(each)
-        return [[each] for each in (*own, *(map(_next_lexeme, own) if is_several else ()))]
+        return [[each] for each in (*own, *(map(lexemes.of_next, own) if is_several else ()))]
+
+    def forms(word: str) -> dict[str, None]:
+        others = dict.fromkeys(map(lexemes.of_word, compounds.get(word, ())))
+        return lexemes.of_forms(word, languages) | others
 
     for term in query.terms:
-        yield anywhere(_forms(term, languages))
+        yield anywhere(forms(term))
     for phrase in query.phrases:
-        yield _cuts([_lexeme(word) for word in phrase], is_alone=is_alone)
+        yield _cuts([lexemes.of_word(word) for word in phrase], is_alone=is_alone)
     if query.prefix is not None and len(query.prefix) >= PREFIX_LETTERS:
-        forms = _forms(query.prefix, languages)
         if len(query.prefix) == PREFIX_LETTERS:
-            forms[_prefix_lexeme(query.prefix)] = None
-            yield anywhere(forms)
+            yield anywhere([*forms(query.prefix), lexemes.of_start(query.prefix)])
         else:
-            starts = dict.fromkeys((_lexeme(query.prefix), _coded(query.prefix)))
-            yield anywhere([*forms, *(f"{each}*" for each in starts)])
+            starts = dict.fromkeys((lexemes.of_word(query.prefix), lexemes.coded(query.prefix)))
+            yield anywhere([*forms(query.prefix), *(f"{each}*" for each in starts)])
 
 
 def _cuts(phrase: Sequence[str], *, is_alone: bool) -> list[list[str]]:
     """A phrase may be said in a segment, from it into the next ones, or only there."""
-    later = [*map(_next_lexeme, phrase)]
+    later = [*map(lexemes.of_next, phrase)]
     return [
         [*phrase[:cut], *later[cut : cut + matching.NEXT_WORDS]]
         for cut in range(len(phrase), 0 if is_alone else -1, -1)
     ]
 
 
-def _forms(term: str, languages: Sequence[str]) -> dict[str, None]:
-    """The word and its stem in every language that is spoken here."""
-    stems = (tokens.stem(term, language) for language in languages)
-    return dict.fromkeys(_lexeme(each) for each in (term, *stems))
-
-
-def _ranked(query: Query, rows: Sequence[Row]) -> list[tuple[Row, Fit]]:
+def _ranked(query: Query, found: Sequence[FoundMoment]) -> list[tuple[FoundMoment, Fit]]:
     """Those that are meant: said in just these words before other forms of them, in a title
     before in speech, close together before far apart, new before old."""
     scored = []
-    for row in rows:
-        fit = matching.fit(query, row["text"], row["following"] or "", row["language"])
+    for each in found:
+        said = each.said
+        fit = matching.fit(query, said.text, said.following or "", said.language)
         if fit is not None:
-            is_speech = row["segment_id"] is not None
-            scored.append(((fit.loose, is_speech, fit.apart, -row["id"]), (row, fit)))
+            is_speech = said.segment_id is not None
+            scored.append(((fit.loose, is_speech, fit.apart, -each.id), (each, fit)))
     return [each for _, each in sorted(scored, key=lambda each: each[0])]
 
 
-def _hit(query: Query, row: Row, fit: Fit) -> Hit:
+def _hit(query: Query, found: FoundMoment, fit: Fit) -> Hit:
+    said = found.said
     snippet, marks = matching.snippet(
-        query, row["text"], row["following"] or "", row["language"], crosses=fit.crosses
+        query, said.text, said.following or "", said.language, crosses=fit.crosses
     )
-    names = msgspec.json.decode(row["speaker_names"]) if row["speaker_names"] else {}
     return Hit(
-        media_id=row["media_id"],
-        title=row["title"],
-        kind="title" if row["segment_id"] is None else "speech",
-        segment_id=row["segment_id"],
-        start=row["start_seconds"],
-        end=row["end_seconds"],
-        speaker=names.get(row["speaker"], row["speaker"]),
+        media_id=found.media_id,
+        title=found.title,
+        kind="title" if said.segment_id is None else "speech",
+        segment_id=said.segment_id,
+        start=said.start_seconds,
+        end=said.end_seconds,
+        speaker=found.names.get(said.speaker, said.speaker) if said.speaker else None,
         snippet=snippet,
         marks=marks,
     )
@@ -260,12 +263,12 @@ def _hit(query: Query, row: Row, fit: Fit) -> Hit:
 
 def keep_title(tx: Tx, media_id: str, user_id: str, title: str) -> None:
     before = store.title(tx, media_id)
-    if before is not None and before["text"] == title:
+    if before is not None and before.said.text == title:
         return
     if before is not None:
-        store.remove(tx, [before["id"]])
-    id = before["id"] if before is not None else store.new_ids(tx, 1)[0]
-    words = _put(tx, [_moment(id, media_id, user_id, {"text": _storable(title)})])
+        store.remove(tx, [before.id])
+    id = before.id if before is not None else store.new_ids(tx, 1)[0]
+    words = _put(tx, [_moment(id, media_id, user_id, Moment(text=_storable(title)))])
     _replaced(tx, media_id, user_id, words, [before] if before is not None else [])
 
 
@@ -281,31 +284,33 @@ def keep_speech(
 ) -> None:
     """All segments of the current transcript, and nothing else; or (`only`) those of these ids,
     and those before them, which are found by what follows. Those that were changed stay where
-    they are among the others. `known` is what `lexemes` has said of them."""
-    before = {row["segment_id"]: row for row in store.speech(tx, media_id, only)}
+    they are among the others. `known` is what `prepare` has made of them."""
+    before = _by_segment(store.speech(tx, media_id, only))
     numbers: Sequence[int] = range(len(transcript.segments))
     if only is not None:
-        places = [row["start_seconds"] for row in before.values()]
+        places = [each.said.start_seconds for each in before.values()]
         numbers = _touched(transcript.segments, frozenset(only), places)
         others = [
             transcript.segments[n].id for n in numbers if transcript.segments[n].id not in only
         ]
-        before |= {row["segment_id"]: row for row in store.speech(tx, media_id, others)}
+        before |= _by_segment(store.speech(tx, media_id, others))
     wanted = {
-        each.id: {**_said(each, transcript), "transcript_id": transcript_id, "following": next}
-        for each, next in _with_following(transcript, numbers)
+        each.id: _said(each, transcript, transcript_id, next)
+        for each, next in _with_following(transcript, numbers, known)
     }
     kept = {
-        id for id, row in before.items() if id in wanted and _sounds(row) == _sounds(wanted[id])
+        id
+        for id, row in before.items()
+        if id in wanted and _sounds(row.said) == _sounds(wanted[id])
     }
-    moved = [id for id in kept if _facts(before[id]) != wanted[id]]
-    store.move(tx, [{"id": before[id]["id"], **_moving(wanted[id])} for id in moved])
+    moved = [id for id in kept if before[id].said != wanted[id]]
+    store.move(tx, {before[id].id: wanted[id] for id in moved})
     changed = [id for id in wanted if id not in kept]
-    old = {id: row["id"] for id, row in before.items() if row["transcript_id"] == transcript_id}
+    old = {id: row.id for id, row in before.items() if row.said.transcript_id == transcript_id}
     fresh = [id for id in changed if id not in old]
     ids = {**old, **dict(zip(fresh, store.new_ids(tx, len(fresh)), strict=True))}
-    store.remove(tx, [row["id"] for id, row in before.items() if id not in kept])
-    words: set[str] = set()
+    store.remove(tx, [row.id for id, row in before.items() if id not in kept])
+    words: set[Known] = set()
     for first in range(0, len(changed), PUT_PAGE):
         page = changed[first : first + PUT_PAGE]
         words |= _put(
@@ -315,15 +320,23 @@ def keep_speech(
     _replaced(tx, media_id, user_id, words, gone)
 
 
-def _said(segment: TranscriptSegment, transcript: Transcript) -> Row:
-    return {
-        "segment_id": segment.id,
-        "start_seconds": segment.start,
-        "end_seconds": segment.end,
-        "speaker": segment.speaker,
-        "language": segment.language or transcript.language,
-        "text": _storable(segment.text),
-    }
+def _by_segment(moments: Iterable[StoredMoment]) -> dict[str, StoredMoment]:
+    return {each.said.segment_id: each for each in moments if each.said.segment_id is not None}
+
+
+def _said(
+    segment: TranscriptSegment, transcript: Transcript, transcript_id: str, following: str
+) -> Moment:
+    return Moment(
+        text=_storable(segment.text),
+        following=following,
+        transcript_id=transcript_id,
+        segment_id=segment.id,
+        start_seconds=segment.start,
+        end_seconds=segment.end,
+        speaker=segment.speaker,
+        language=segment.language or transcript.language,
+    )
 
 
 def _touched(
@@ -338,8 +351,13 @@ def _touched(
 
 
 def _with_following(
-    transcript: Transcript, numbers: Sequence[int]
+    transcript: Transcript, numbers: Sequence[int], known: Mapping[str, Lexemes] = NOTHING_KNOWN
 ) -> Iterator[tuple[TranscriptSegment, str]]:
+    if known:
+        for number in numbers:
+            segment = transcript.segments[number]
+            yield segment, known[segment.id].following
+        return
     following = matching.following(transcript.segments, numbers)
     for number, next in zip(numbers, following, strict=True):
         segment = transcript.segments[number]
@@ -347,10 +365,10 @@ def _with_following(
         yield segment, _storable(next) if len(segment.text) <= LONGEST_TEXT else ""
 
 
-def lexemes(transcript: Transcript) -> dict[str, Lexemes]:
+def prepare(transcript: Transcript) -> dict[str, Lexemes]:
     """By segment: what takes longest of `keep_speech`, and needs no database."""
     return {
-        each.id: _lexemes(_storable(each.text), next, each.language or transcript.language)
+        each.id: lexemes.of(_storable(each.text), next, each.language or transcript.language)
         for each, next in _with_following(transcript, range(len(transcript.segments)))
     }
 
@@ -371,7 +389,7 @@ def catch_up(tx: Tx) -> int:
     _put_again(
         tx,
         [
-            _moment(id, row["id"], row["user_id"], {"text": _storable(row["title"])})
+            _moment(id, row.id, row.user_id, Moment(text=_storable(row.title)))
             for id, row in zip(ids, rows, strict=True)
         ],
     )
@@ -381,167 +399,82 @@ def catch_up(tx: Tx) -> int:
 def catch_up_speech(tx: Tx) -> bool:
     """Moments from before they were found by what is said next, some at a time; returns whether
     there are more."""
-    media = store.without_following(tx)
-    if media is not None:
-        title = store.title(tx, media["id"])
-        rows = store.speech(tx, media["id"])
-        segments = [_segment(row) for row in rows]
-        numbers = [n for n, row in enumerate(rows) if row["following"] is None][:CATCH_UP_PAGE]
+    media_id = store.without_following(tx)
+    if media_id is not None:
+        title = store.title(tx, media_id)
+        rows = store.speech(tx, media_id)
+        segments = [_segment(row.said) for row in rows]
+        numbers = [n for n, row in enumerate(rows) if row.said.following is None][:CATCH_UP_PAGE]
         spoken = Transcript(text="", language=None, segments=segments, words=[])
         following = [next for _, next in _with_following(spoken, numbers)]
-        old = [{**rows[n], "following": next} for n, next in zip(numbers, following, strict=True)]
-        old += [title] if title is not None and title["following"] is None else []
-        store.remove(tx, [row["id"] for row in old])
-        _put_again(tx, [_moment(row["id"], media["id"], row["user_id"], row) for row in old])
+        old = [
+            replace(rows[n], said=replace(rows[n].said, following=next))
+            for n, next in zip(numbers, following, strict=True)
+        ]
+        old += [title] if title is not None and title.said.following is None else []
+        store.remove(tx, [row.id for row in old])
+        _put_again(tx, [_moment(row.id, media_id, row.user_id, row.said) for row in old])
     return store.is_without_following(tx)
 
 
-def check_words(tx: Tx) -> int:
-    """Whether people still have words of texts that are gone, some at a time; returns how many
-    were looked for."""
-    doubtful = spelling_store.take_doubtful(tx, CHECK_PAGE)
-    for user_id, word in doubtful:
-        wanted = [[[_lexeme(word)]], [[_owner_lexeme(user_id)]]]
-        if not store.newest(tx, wanted, upto=store.NEWEST, limit=1):
-            spelling_store.remove(tx, user_id, [(key, word) for key in spelling.keys(word)])
-    return len(doubtful)
-
-
-def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[str]:
-    """Returns the words in them that somebody may misspell."""
+def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[Known]:
+    """Returns the words in them."""
     store.put(tx, moments)
-    lexemes = {each for moment in moments for each in moment.words}
-    return set(filter(spelling.is_word, map(_word, lexemes)))
+    return vocabulary.of(moments)
 
 
 def _put_again(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
     for user_id in sorted({each.user_id for each in moments}):
         words = _put(tx, [each for each in moments if each.user_id == user_id])
-        _learn(tx, user_id, words)
+        vocabulary.learn(tx, user_id, words)
 
 
-def _replaced(tx: Tx, media_id: str, user_id: str, words: set[str], gone: Sequence[Row]) -> None:
+def _replaced(
+    tx: Tx, media_id: str, user_id: str, words: set[Known], gone: Sequence[StoredMoment]
+) -> None:
     """Nothing is learned of what is forgotten after its answer."""
     if not store.is_forgotten_soon(tx, media_id):
-        _learn(tx, user_id, words)
-    _doubt(tx, user_id, gone, words)
+        vocabulary.learn(tx, user_id, words)
+    vocabulary.doubt(tx, user_id, gone, words)
 
 
-def _learn(tx: Tx, user_id: str, words: set[str]) -> None:
-    """Words that are said, so that they are found misspelt."""
-    new = spelling_store.new(tx, user_id, _with_keys(words))
-    spelling_store.add(tx, user_id, {(key, word) for word in new for key in spelling.keys(word)})
+def _remove(tx: Tx, rows: Sequence[StoredMoment]) -> None:
+    store.remove(tx, [row.id for row in rows])
+    for user_id in sorted({row.user_id for row in rows}):
+        vocabulary.doubt(tx, user_id, [row for row in rows if row.user_id == user_id])
 
 
-def _doubt(tx: Tx, user_id: str, gone: Sequence[Row], words: set[str]) -> None:
-    """Of the words that were learned, those that only texts say which are gone."""
-    old = {each.word for row in gone for each in tokens.tokens(row["text"])}
-    doubtful = set(filter(spelling.is_word, old)) - words
-    new = spelling_store.new(tx, user_id, _with_keys(doubtful))
-    spelling_store.doubt(tx, user_id, doubtful.difference(new))
-
-
-def _with_keys(words: set[str]) -> dict[str, str]:
-    """All keys of a word are there, or none: one of them tells."""
-    return {word: spelling.first_key(word) for word in words}
-
-
-def _remove(tx: Tx, rows: Sequence[Row]) -> None:
-    store.remove(tx, [row["id"] for row in rows])
-    for user_id in sorted({row["user_id"] for row in rows}):
-        _doubt(tx, user_id, [row for row in rows if row["user_id"] == user_id], set())
-
-
-def _segment(row: Row) -> TranscriptSegment:
+def _segment(said: Moment) -> TranscriptSegment:
     return TranscriptSegment(
-        id=row["segment_id"], start=row["start_seconds"], end=row["end_seconds"], text=row["text"]
+        id=said.segment_id or "", start=said.start_seconds, end=said.end_seconds, text=said.text
     )
 
 
-def _facts(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("id", "user_id")}
-
-
-def _moving(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("start_seconds", "end_seconds", "speaker")}
-
-
-def _sounds(row: dict[str, Any]) -> tuple[Any, ...]:
+def _sounds(said: Moment) -> tuple[str | None, ...]:
     """What the index knows of it."""
-    return row["transcript_id"], row["language"], row["text"], row["following"]
+    return said.transcript_id, said.language, said.text, said.following
 
 
 def _moment(
-    id: int, media_id: str, user_id: str, facts: Row, known: Lexemes | None = None
+    id: int, media_id: str, user_id: str, said: Moment, known: Lexemes | None = None
 ) -> IndexedMoment:
-    language, following = facts.get("language"), facts.get("following") or ""
-    words, others = known or _lexemes(facts["text"], following, language)
+    following = said.following or ""
+    found_by = known or lexemes.of(said.text, following, said.language)
     return IndexedMoment(
         id=id,
         media_id=media_id,
         user_id=user_id,
-        transcript_id=facts.get("transcript_id"),
-        segment_id=facts.get("segment_id"),
-        start=facts.get("start_seconds", 0.0),
-        end=facts.get("end_seconds", 0.0),
-        speaker=facts.get("speaker"),
-        language=language,
-        text=facts["text"],
+        transcript_id=said.transcript_id,
+        segment_id=said.segment_id,
+        start=said.start_seconds,
+        end=said.end_seconds,
+        speaker=said.speaker,
+        language=said.language,
+        text=said.text,
         following=following,
-        words=words,
-        others=[*others, _owner_lexeme(user_id)],
+        words=found_by.words,
+        others=[*found_by.others, lexemes.of_owner(user_id)],
     )
-
-
-def _lexemes(text: str, following: str, language: str | None) -> Lexemes:
-    words = [each.word for each in tokens.tokens(text)]
-    later = [each.word for each in tokens.tokens(following)]
-    return (
-        [*map(_lexeme, words), *(_next_lexeme(_lexeme(word)) for word in later)],
-        [*_others(words, language), *map(_next_lexeme, _others(later, language))],
-    )
-
-
-def _others(words: Sequence[str], language: str | None) -> list[str]:
-    """What a moment is found by besides the words in it: stems that are none of them, and how
-    longer words begin."""
-    known = set(words)
-    stems = {tokens.stem(word, language) for word in known} - known - {""}
-    starts = {word[:PREFIX_LETTERS] for word in known if len(word) > PREFIX_LETTERS}
-    return sorted({_lexeme(each) for each in stems} | {_prefix_lexeme(each) for each in starts})
-
-
-def _lexeme(word: str) -> str:
-    cut = word[:LONGEST_WORD]
-    return cut if cut.isascii() and cut.isalnum() else _coded(cut)
-
-
-def _word(lexeme: str) -> str:
-    """What it was made of; nothing, if it is not a word's own."""
-    if not lexeme.startswith("0x"):
-        return lexeme
-    try:
-        return bytes.fromhex(lexeme[2:]).decode()
-    except ValueError:
-        return ""
-
-
-def _coded(word: str) -> str:
-    return f"0x{word[:LONGEST_WORD].encode().hex()}"
-
-
-def _prefix_lexeme(start: str) -> str:
-    return f"_{_lexeme(start)}"
-
-
-def _next_lexeme(lexeme: str) -> str:
-    """Of what is said next: a single word is not looked for there."""
-    return f"n_{lexeme}"
-
-
-def _owner_lexeme(user_id: str) -> str:
-    """Only to look in the right place; who may see what is asked of the rows."""
-    return f"__u{hashlib.sha256(user_id.encode()).hexdigest()[:12]}"
 
 
 def _storable(text: str) -> str:

@@ -7,13 +7,16 @@ that are everywhere cost no more than others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from rushes.db.database import Tx
+from rushes.records import Row, from_row
 
-Row = dict[str, Any]
+_COLUMNS = """id, user_id, transcript_id, segment_id, start_seconds, end_seconds, speaker,
+    language, text, following"""
 # All of these, of each any of these, each a word or several that follow each other. The beginning
 # of a word ends with *.
 SearchTerms = Sequence[Sequence[Sequence[str]]]
@@ -43,6 +46,39 @@ class IndexedMoment:
     following: str
     words: Sequence[str]
     others: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What is said, when and by whom. Of a title only `text`. `following`: what is said next; None
+    of one from before that was known."""
+
+    text: str
+    following: str | None = None
+    transcript_id: str | None = None
+    segment_id: str | None = None
+    start_seconds: float = 0.0
+    end_seconds: float = 0.0
+    speaker: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMoment:
+    id: int
+    user_id: str
+    said: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMoment:
+    """With the title of its media, and what people call the speakers."""
+
+    id: int
+    media_id: str
+    title: str
+    names: Mapping[str, str]
+    said: Moment
 
 
 def new_ids(tx: Tx, count: int) -> list[int]:
@@ -113,30 +149,33 @@ def remove(tx: Tx, ids: Sequence[int]) -> None:
     )
 
 
-def title(tx: Tx, media_id: str) -> Row | None:
-    return tx.one(
-        "SELECT id, user_id, text, following FROM moments"
-        " WHERE media_id = :media_id AND segment_id IS NULL",
+def title(tx: Tx, media_id: str) -> StoredMoment | None:
+    row = tx.one(
+        f"SELECT {_COLUMNS} FROM moments WHERE media_id = :media_id AND segment_id IS NULL",
         media_id=media_id,
     )
+    return _stored(row) if row else None
 
 
-def speech(tx: Tx, media_id: str, only: Collection[str] | None = None) -> list[Row]:
+def _stored(row: Row) -> StoredMoment:
+    return StoredMoment(row["id"], row["user_id"], from_row(Moment, row))
+
+
+def speech(tx: Tx, media_id: str, only: Collection[str] | None = None) -> list[StoredMoment]:
     """Of all segments, or of these, in the order of time."""
     chosen = "" if only is None else " AND segment_id IN (SELECT segment_id FROM given)"
-    return tx.all(
+    rows = tx.all(
         "WITH given AS ({given:segment_id text})"
-        " SELECT id, user_id, transcript_id, segment_id, start_seconds, end_seconds, speaker,"
-        " language, text, following FROM moments"
-        " WHERE media_id = :media_id AND segment_id IS NOT NULL"
+        f" SELECT {_COLUMNS} FROM moments WHERE media_id = :media_id AND segment_id IS NOT NULL"
         f"{chosen} ORDER BY start_seconds, id",
         media_id=media_id,
         given=[{"segment_id": each} for each in only or ()],
     )
+    return [_stored(row) for row in rows]
 
 
-def move(tx: Tx, moments: Sequence[Row]) -> None:
-    """The same words at another time, or somebody else's."""
+def move(tx: Tx, moments: Mapping[int, Moment]) -> None:
+    """By id: the same words at another time, or somebody else's."""
     tx.all(
         """
         WITH given AS ({given:id bigint, start_seconds double precision,
@@ -144,20 +183,38 @@ def move(tx: Tx, moments: Sequence[Row]) -> None:
         UPDATE moments SET start_seconds = given.start_seconds, end_seconds = given.end_seconds,
             speaker = given.speaker
         FROM given WHERE moments.id = given.id""",
-        given=moments,
+        given=[
+            {
+                "id": id,
+                "start_seconds": each.start_seconds,
+                "end_seconds": each.end_seconds,
+                "speaker": each.speaker,
+            }
+            for id, each in moments.items()
+        ],
     )
 
 
-def without_title(tx: Tx, limit: int) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Titled:
+    """A media, and what it is called."""
+
+    id: str
+    user_id: str
+    title: str
+
+
+def without_title(tx: Tx, limit: int) -> list[Titled]:
     """Media whose title is not found yet: they are from before there was a search. Those that
     somebody is at right now are left to them."""
-    return tx.all(
+    rows = tx.all(
         """
         SELECT id, user_id, title FROM media WHERE deleted_at IS NULL AND NOT EXISTS (
           SELECT 1 FROM moments WHERE moments.media_id = media.id AND segment_id IS NULL)
         ORDER BY id LIMIT :limit {skip_locked}""",
         limit=limit,
     )
+    return [from_row(Titled, row) for row in rows]
 
 
 def is_forgotten_soon(tx: Tx, media_id: str) -> bool:
@@ -166,14 +223,15 @@ def is_forgotten_soon(tx: Tx, media_id: str) -> bool:
     return row is not None
 
 
-def without_following(tx: Tx) -> Row | None:
+def without_following(tx: Tx) -> str | None:
     """A media whose moments do not know yet what is said next; none that somebody is at."""
-    return tx.one(
+    row = tx.one(
         """
         SELECT id FROM media
         WHERE id IN (SELECT media_id FROM moments WHERE following IS NULL)
         ORDER BY id LIMIT 1 {skip_locked}"""
     )
+    return row["id"] if row else None
 
 
 def is_without_following(tx: Tx) -> bool:
@@ -189,9 +247,9 @@ def languages(tx: Tx) -> list[str]:
     return [row["language"] for row in rows]
 
 
-def read(tx: Tx, ids: Sequence[int], user_id: str | None) -> list[Row]:
+def read(tx: Tx, ids: Sequence[int], user_id: str | None) -> list[FoundMoment]:
     """Those of these that this user may see (None: anybody's)."""
-    return tx.all(
+    rows = tx.all(
         """
         WITH given AS ({given:id bigint}), chosen AS MATERIALIZED (
           SELECT * FROM moments WHERE id IN (SELECT id FROM given)
@@ -203,6 +261,16 @@ def read(tx: Tx, ids: Sequence[int], user_id: str | None) -> list[Row]:
         given=[{"id": id} for id in ids],
         user_id=user_id,
     )
+    return [
+        FoundMoment(
+            row["id"],
+            row["media_id"],
+            row["title"],
+            msgspec.json.decode(row["speaker_names"]) if row["speaker_names"] else {},
+            from_row(Moment, row),
+        )
+        for row in rows
+    ]
 
 
 def newest(tx: Tx, wanted: SearchTerms, *, upto: int, limit: int) -> list[int]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count, groupby, pairwise
 
-from rushes.transcripts import editing, merge
+from rushes.transcripts import merge
 from rushes.transcripts.transcript import (
     ID,
     Transcript,
     TranscriptSegment,
     Turn,
     Word,
+    in_time,
     joined,
     spelled,
+    words_of,
 )
 
 LABEL = "SPEAKER_{:02d}"
@@ -39,51 +41,63 @@ def labelled(t: Transcript, turns: Sequence[Turn]) -> Transcript:
     words with times stays whole."""
     if not turns:
         return t
-    own = editing.words_of(t)
-    ordered = [word for each in t.segments for word in own[each.id]]
-    heard = iter(merge.label(ordered, turns))
+    own = words_of(t)
+    named = _named(t, own, turns)
     wordless = [each for each in t.segments if not own[each.id]]
     spans = [(each.start, each.end) for each in wordless]
     said = dict(zip((each.id for each in wordless), merge.speakers(spans, turns), strict=True))
     taken = {each.id for each in t.segments}
     fresh = (id for number in count(1) if (id := ID.format(number)) not in taken)
     segments: list[TranscriptSegment] = []
-    words: list[Word] = []
+    words: dict[str, Sequence[Word]] = {}
     for segment in t.segments:
-        mine = [next(heard) for _ in own[segment.id]]
-        if mine:
-            parts, mine = _split(segment, mine, fresh)
-            segments += parts
-            words += mine
+        if mine := named[segment.id]:
+            parts = _split(segment, mine, fresh)
+            segments += [part for part, _ in parts]
+            words |= {part.id: run for part, run in parts}
         else:
             segments.append(replace(segment, speaker=said[segment.id]))
+            words[segment.id] = ()
+    segments.sort(key=lambda each: each.start)
     text = joined(each.text for each in segments) if segments else t.text
-    return replace(t, text=text, segments=segments, words=words)
+    return replace(t, text=text, segments=segments, words=in_time(segments, words))
+
+
+def _named(
+    t: Transcript, own: Mapping[str, Sequence[Word]], turns: Sequence[Turn]
+) -> dict[str, list[Word]]:
+    """The words of each segment with their speakers, who are found in the order of time."""
+    placed = [(each.id, word) for each in t.segments for word in own[each.id]]
+    placed.sort(key=lambda each: each[1].start)
+    found: dict[str, list[Word]] = {each.id: [] for each in t.segments}
+    labelled = merge.label([word for _, word in placed], turns)
+    for (id, _), word in zip(placed, labelled, strict=True):
+        found[id].append(word)
+    return found
 
 
 def _split(
     segment: TranscriptSegment, words: Sequence[Word], fresh: Iterator[str]
-) -> tuple[list[TranscriptSegment], list[Word]]:
+) -> list[tuple[TranscriptSegment, Sequence[Word]]]:
     runs = [list(run) for _, run in groupby(words, key=lambda word: word.speaker)]
     texts = _texts(segment, runs)
     if texts is None:
         speaker = merge.speaker_of(words)
-        return [replace(segment, speaker=speaker)], [
-            replace(each, speaker=speaker) for each in words
+        return [
+            (replace(segment, speaker=speaker), [replace(each, speaker=speaker) for each in words])
         ]
-    made = []
+    made: list[tuple[TranscriptSegment, Sequence[Word]]] = []
     for number, (run, text) in enumerate(zip(runs, texts, strict=True)):
-        made.append(
-            replace(
-                segment,
-                id=next(fresh) if number else segment.id,
-                start=run[0].start if number else segment.start,
-                end=run[-1].end if number + 1 < len(runs) else segment.end,
-                text=text,
-                speaker=run[0].speaker,
-            )
+        part = replace(
+            segment,
+            id=next(fresh) if number else segment.id,
+            start=run[0].start if number else segment.start,
+            end=run[-1].end if number + 1 < len(runs) else segment.end,
+            text=text,
+            speaker=run[0].speaker,
         )
-    return made, list(words)
+        made.append((part, run))
+    return made
 
 
 def _texts(segment: TranscriptSegment, runs: Sequence[Sequence[Word]]) -> list[str] | None:

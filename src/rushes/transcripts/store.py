@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import msgspec
 
 from rushes import events
 from rushes.db.database import Tx
+from rushes.records import Row, from_row
+from rushes.transcripts.revisions import StoredRevision
 
-Row = dict[str, Any]
+Origin = Literal["machine", "imported"]
+State = Literal["current", "candidate", "retired"]
 
 _SEEN = "EXISTS (SELECT 1 FROM media WHERE media.id = media_id AND deleted_at IS NULL)"
 _ABOUT = """id, job_id, state, origin, language, first_revision, revision, speaker_names,
@@ -18,9 +25,41 @@ _OUTDATED = (
 )
 
 
-def touch(tx: Tx, media_id: str) -> Row | None:
-    """Tell of a change of what was said, and keep others from another until it is done; None when
-    the media is not there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """All of a transcript but what was said. `is_outdated`: the recording was edited since, so its
+    times may be others."""
+
+    id: str
+    job_id: str | None
+    state: State
+    origin: Origin
+    language: str | None
+    first_revision: int
+    revision: int
+    names: Mapping[str, str]
+    is_outdated: bool
+    created_at: int
+    updated_at: int
+
+    @property
+    def is_edited(self) -> bool:
+        return self.revision > self.first_revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTranscript(About):
+    """With what was said, as JSON: as it came, and as people have made it."""
+
+    media_id: str
+    user_id: str
+    document: str
+    edited: str | None
+
+
+def touch(tx: Tx, media_id: str) -> str | None:
+    """Tell of a change of what was said, and keep others from another until it is done. Returns
+    whose it is; None when the media is not there."""
     row = tx.one(
         "UPDATE media SET updated_at = {now} WHERE id = :id AND deleted_at IS NULL"
         " RETURNING id, user_id",
@@ -28,7 +67,7 @@ def touch(tx: Tx, media_id: str) -> Row | None:
     )
     if row is not None:
         events.append(tx, "media.updated", media_id=media_id, user_id=row["user_id"])
-    return row
+    return row["user_id"] if row else None
 
 
 def insert(tx: Tx, **values: Any) -> None:
@@ -45,39 +84,66 @@ def insert(tx: Tx, **values: Any) -> None:
     )
 
 
-def with_state(tx: Tx, media_id: str, state: str) -> Row | None:
-    return tx.one(
+def with_state(tx: Tx, media_id: str, state: str) -> StoredTranscript | None:
+    row = tx.one(
         f"SELECT *, {_OUTDATED} FROM transcripts"
         f" WHERE media_id = :media_id AND state = :state AND {_SEEN}",
         media_id=media_id,
         state=state,
     )
+    return _made(StoredTranscript, row) if row else None
 
 
-def about_current(tx: Tx, media_id: str) -> Row | None:
+def about_current(tx: Tx, media_id: str) -> About | None:
     """Which one it is, without what was said, which may be long."""
-    return tx.one(
-        f"""
-        SELECT id, language, revision, speaker_names FROM transcripts
-        WHERE media_id = :media_id AND state = 'current' AND {_SEEN}""",
+    row = tx.one(
+        f"SELECT {_ABOUT}, {_OUTDATED} FROM transcripts"
+        f" WHERE media_id = :media_id AND state = 'current' AND {_SEEN}",
         media_id=media_id,
     )
+    return _made(About, row) if row else None
 
 
-def about(tx: Tx, media_id: str) -> list[Row]:
+def about(tx: Tx, media_id: str) -> list[About]:
     """All that a media has and ever had, newest first, without what was said."""
-    return tx.all(
+    rows = tx.all(
         f"SELECT {_ABOUT}, {_OUTDATED} FROM transcripts WHERE media_id = :media_id AND {_SEEN}"
         " ORDER BY updated_at DESC, id DESC",
         media_id=media_id,
     )
+    return [_made(About, row) for row in rows]
 
 
-def of_job(tx: Tx, job_id: str) -> Row | None:
+def of_job(tx: Tx, job_id: str) -> StoredTranscript | None:
     """Also one that was replaced since."""
-    return tx.one(
+    row = tx.one(
         f"SELECT *, {_OUTDATED} FROM transcripts WHERE job_id = :job_id AND {_SEEN}", job_id=job_id
     )
+    return _made(StoredTranscript, row) if row else None
+
+
+A = TypeVar("A", bound=About)
+
+
+def _made(record: type[A], row: Row) -> A:
+    names = msgspec.json.decode(row["speaker_names"])
+    return from_row(record, row, names=names, is_outdated=bool(row["is_outdated"]))
+
+
+def job_ids(tx: Tx) -> set[str]:
+    """Of all transcripts that jobs have made, until their media is purged."""
+    rows = tx.all("SELECT job_id FROM transcripts WHERE job_id IS NOT NULL")
+    return {row["job_id"] for row in rows}
+
+
+def document_of_job(tx: Tx, job_id: str) -> str | None:
+    """As this job heard it; None for what is to be forgotten or purged."""
+    row = tx.one(
+        "SELECT document FROM transcripts JOIN media ON media.id = media_id WHERE job_id = :job_id"
+        " AND forget_at IS NULL AND purge_started_at IS NULL",
+        job_id=job_id,
+    )
+    return row["document"] if row else None
 
 
 def set_state(tx: Tx, media_id: str, before: str, after: str) -> bool:
@@ -137,6 +203,14 @@ def set_names(tx: Tx, id: str, names: str) -> None:
 # Revisions
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The newest revision of a transcript, and when that was."""
+
+    revision: int
+    updated_at: int
+
+
 def add_revision(
     tx: Tx,
     media_id: str,
@@ -147,7 +221,7 @@ def add_revision(
     reason: str,
     edited: str,
     changes: str,
-) -> Row | None:
+) -> Written | None:
     """The next of the media's, on top of `revision`; None if that is not the newest any more."""
     row = tx.one(
         """
@@ -174,18 +248,19 @@ def add_revision(
         reason=reason,
         changes=changes,
     )
-    return row
+    return from_row(Written, row)
 
 
-def revisions(tx: Tx, id: str, *, after: int) -> list[Row]:
+def revisions(tx: Tx, id: str, *, after: int) -> list[StoredRevision]:
     """Newest first."""
-    return tx.all(
+    rows = tx.all(
         """
-        SELECT number, reason, changes FROM transcript_revisions
+        SELECT number, user_id, created_at, reason, changes FROM transcript_revisions
         WHERE transcript_id = :id AND number > :after ORDER BY number DESC""",
         id=id,
         after=after,
     )
+    return [from_row(StoredRevision, row) for row in rows]
 
 
 def numbers(tx: Tx, id: str) -> list[int]:
@@ -193,9 +268,9 @@ def numbers(tx: Tx, id: str) -> list[int]:
     return [row["number"] for row in rows]
 
 
-def history(tx: Tx, id: str, limit: int) -> list[Row]:
+def history(tx: Tx, id: str, limit: int) -> list[StoredRevision]:
     """Newest first; of a trim, not what it changed, which is everything."""
-    return tx.all(
+    rows = tx.all(
         """
         SELECT number, user_id, created_at, reason,
             CASE reason WHEN 'trimmed' THEN '[]' ELSE changes END AS changes
@@ -203,11 +278,12 @@ def history(tx: Tx, id: str, limit: int) -> list[Row]:
         id=id,
         limit=limit,
     )
+    return [from_row(StoredRevision, row) for row in rows]
 
 
-def last_trims(tx: Tx, id: str) -> list[Row]:
-    """Since people have changed something, oldest first."""
-    return tx.all(
+def last_trims(tx: Tx, id: str) -> list[str]:
+    """What they changed, as JSON: those since people have changed something, oldest first."""
+    rows = tx.all(
         """
         SELECT changes FROM transcript_revisions WHERE transcript_id = :id AND number > coalesce(
           (SELECT max(number) FROM transcript_revisions
@@ -215,6 +291,7 @@ def last_trims(tx: Tx, id: str) -> list[Row]:
         ORDER BY number""",
         id=id,
     )
+    return [row["changes"] for row in rows]
 
 
 def is_edited(tx: Tx, id: str) -> bool:

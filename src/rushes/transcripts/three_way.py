@@ -17,7 +17,7 @@ from typing import Literal
 
 from rushes.transcripts import editing, speakers
 from rushes.transcripts.editing import SegmentEdit, split_text, word_key
-from rushes.transcripts.transcript import Transcript, Word, joined
+from rushes.transcripts.transcript import Transcript, Word, joined, words_of
 
 Choice = Literal["ours", "theirs"]
 
@@ -113,7 +113,7 @@ class _Token:
 
 
 def _tokens(t: Transcript) -> list[_Token]:
-    words = editing.words_of(t)
+    words = words_of(t)
     known: dict[str, str] = {}
     made = []
     for number, segment in enumerate(t.segments):

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from typing import Any
 
+from rushes.records import JsonObject
 from rushes.transcripts import merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
+    """`segment`: the id of the one it is in, only where its time does not tell: see `words_of`."""
+
     start: float
     end: float
     word: str
     speaker: str | None = None
     confidence: float | None = None
+    segment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,7 @@ class TranscriptEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """Segments and words are in the order of time. A segment has the words that start in it."""
+    """Segments and words are in the order in which they begin; people who talk at once overlap."""
 
     text: str
     language: str | None
@@ -78,8 +83,6 @@ class Turn:
 
 SEGMENT_SECONDS = 15.0
 SEGMENT_CHARACTERS = 200
-# Of people who talk at once, how long one is heard before the other is.
-PHRASE_SECONDS, PHRASE_PAUSE_SECONDS = 4.0, 0.4
 CLAUSE_END = re.compile(rf"[,;:–—、，；：،]+[{merge.CLOSING}]*$")
 # Scripts without spaces between words, with their punctuation.
 UNSPACED = (
@@ -125,6 +128,56 @@ def spelled(text: str, words: Sequence[str]) -> list[str]:
     return made
 
 
+# Segments and their words
+
+
+def words_of(t: Transcript) -> dict[str, list[Word]]:
+    """By segment: a word is in the one that it names, else in the last one that has begun."""
+    found: dict[str, list[Word]] = {each.id: [] for each in t.segments}
+    ordered = sorted(t.segments, key=lambda each: each.start)
+    if not ordered:
+        return found
+    starts = [each.start for each in ordered]
+    begin = end = math.inf
+    own: list[Word] = []
+    for word in t.words:
+        if word.segment in found:
+            found[word.segment].append(replace(word, segment=None))
+            continue
+        if not begin <= word.start < end:
+            place = max(bisect_right(starts, word.start) - 1, 0)
+            own = found[ordered[place].id]
+            begin = starts[place] if place else -math.inf
+            end = starts[place + 1] if place + 1 < len(starts) else math.inf
+        own.append(word)
+    return found
+
+
+def in_time(
+    segments: Sequence[TranscriptSegment], words: Mapping[str, Sequence[Word]]
+) -> list[Word]:
+    """The words of all segments in the order of time, as `words_of` gives them back: one names its
+    segment where another has begun before it."""
+    placed: list[tuple[float, str, Word]] = []
+    for segment in segments:
+        begun = -math.inf
+        for word in words[segment.id]:
+            # Words of one segment stay in the order of its text.
+            begun = max(begun, word.start)
+            placed.append((begun, segment.id, word))
+    placed.sort(key=lambda each: each[0])
+    ordered = sorted(segments, key=lambda each: each.start)
+    made: list[Word] = []
+    place = 0
+    for _, id, word in placed:
+        while place + 1 < len(ordered) and ordered[place + 1].start <= word.start:
+            place += 1
+        while place and ordered[place].start > word.start:
+            place -= 1
+        made.append(word if ordered[place].id == id else replace(word, segment=id))
+    return made
+
+
 # From an engine's results
 
 
@@ -135,18 +188,19 @@ def build(
     usable = [each for each in passages if _is_time(each.start, each.end)]
     ordered = sorted(usable, key=lambda each: each.start)
     language = _longest(seconds_spoken(ordered))
-    end = max((each.end for each in ordered), default=0.0)
     feeds = list(dict.fromkeys(each.feed for each in ordered))
-    spoken = [_heard_on(feed, ordered, turns or ()) for feed in feeds]
-    pieces = spoken[0] if len(spoken) == 1 else _in_order(_by_turns(spoken), end)
-    segments = [
-        _segment(number, run, language) for number, run in enumerate(_runs(pieces), start=1)
-    ]
+    runs = [run for feed in feeds for run in _runs(_heard_on(feed, ordered, turns or ()))]
+    runs.sort(key=lambda run: run.words[0].start)
+    segments = [_segment(number, run, language) for number, run in enumerate(runs, start=1)]
+    timed = {
+        segment.id: run.words if run.is_timed else ()
+        for segment, run in zip(segments, runs, strict=True)
+    }
     return Transcript(
         text=joined(each.text for each in segments),
         language=language,
         segments=segments,
-        words=[each.word for each in pieces if not each.is_segment],
+        words=in_time(segments, timed),
         engine=engine,
     )
 
@@ -163,40 +217,6 @@ def _heard_on(
     pieces = _in_order(pieces, max((each.end for each in own), default=0.0))
     speaking = [each for each in turns if each.feed == feed]
     return _labelled(pieces, speaking) if speaking else pieces
-
-
-def _by_turns(spoken: Sequence[Sequence[_TimedText]]) -> list[_TimedText]:
-    """Of people who talk at once one is heard out, for a phrase, before the other is."""
-    phrases: list[list[_TimedText]] = []
-    for pieces in spoken:
-        phrase: list[_TimedText] = []
-        for each in pieces:
-            if phrase and _is_new_phrase(phrase, each):
-                phrases.append(phrase)
-                phrase = []
-            phrase.append(each)
-        phrases += [phrase] if phrase else []
-    made: list[_TimedText] = []
-    for phrase in sorted(phrases, key=lambda phrase: phrase[0].word.start):
-        until = made[-1].word.end if made else 0.0
-        made += [each if each.word.start >= until else _not_before(until, each) for each in phrase]
-    return made
-
-
-def _not_before(moment: float, text: _TimedText) -> _TimedText:
-    word = replace(text.word, start=moment, end=max(text.word.end, moment))
-    return replace(text, word=word)
-
-
-def _is_new_phrase(phrase: Sequence[_TimedText], following: _TimedText) -> bool:
-    before = phrase[-1]
-    return (
-        following.is_segment
-        or before.is_segment
-        or _is_apart(before, following)
-        or following.word.start - before.word.end >= PHRASE_PAUSE_SECONDS
-        or following.word.end - phrase[0].word.start > PHRASE_SECONDS
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,16 +329,29 @@ def _labelled(pieces: Sequence[_TimedText], turns: Sequence[Turn]) -> list[_Time
     ]
 
 
-def _runs(pieces: Sequence[_TimedText]) -> Iterator[tuple[list[Word], str | None]]:
-    """What is to be one segment each, and its language."""
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is to be a segment. `is_timed`: its words have times of their own."""
+
+    words: Sequence[Word]
+    language: str | None
+    is_timed: bool
+
+
+def _runs(pieces: Sequence[_TimedText]) -> Iterator[_Run]:
     run: list[_TimedText] = []
     for each in pieces:
         if run and (each.is_segment or run[-1].is_segment or _is_apart(run[-1], each)):
-            yield from ((words, run[0].language) for words in _short([one.word for one in run]))
+            yield from _cut(run)
             run = []
         run.append(each)
     if run:
-        yield from ((words, run[0].language) for words in _short([one.word for one in run]))
+        yield from _cut(run)
+
+
+def _cut(run: Sequence[_TimedText]) -> Iterator[_Run]:
+    for words in _short([each.word for each in run]):
+        yield _Run(words, run[0].language, not run[0].is_segment)
 
 
 def _is_apart(before: _TimedText, after: _TimedText) -> bool:
@@ -354,17 +387,15 @@ def _best_cut(run: Sequence[Word], length: int) -> int:
     return max(middle or [len(run) // 2], key=worth)
 
 
-def _segment(
-    number: int, run: tuple[Sequence[Word], str | None], language: str | None
-) -> TranscriptSegment:
-    words, own = run
+def _segment(number: int, run: _Run, language: str | None) -> TranscriptSegment:
+    words = run.words
     return TranscriptSegment(
         id=ID.format(number),
         start=words[0].start,
         end=words[-1].end,
         text=joined(each.word for each in words),
         speaker=merge.speaker_of(words),
-        language=own if own != language else None,
+        language=run.language if run.language != language else None,
     )
 
 
@@ -390,7 +421,7 @@ def _name(language: str | None) -> str | None:
 # As JSON
 
 
-def encode(t: Transcript) -> dict[str, Any]:
+def encode(t: Transcript) -> JsonObject:
     """The canonical document. `speaker` stands only where somebody is known; a `confidence` that
     the engine did not tell is null."""
     return {
@@ -414,6 +445,7 @@ def encode(t: Transcript) -> dict[str, Any]:
                 "word": each.word,
                 **_speaker(each),
                 "confidence": None if each.confidence is None else round(each.confidence, 3),
+                **({} if each.segment is None else {"segment": each.segment}),
             }
             for each in t.words
         ],
@@ -539,6 +571,7 @@ def _read_word(entry: Mapping[Any, Any]) -> Word | None:
         word=text,
         speaker=_text(entry.get("speaker"))[:SPEAKER_LIMIT] or None,
         confidence=next((each for each in told if each is not None and each <= 1), None),
+        segment=_text(entry.get("segment"))[:ID_LIMIT] or None,
     )
 
 

@@ -56,7 +56,7 @@ def _owner(db: Database, name: str) -> str:
         row = accounts.user_by_name(tx, name)
     if row is None:
         raise errors.BadSetting("RUSHES_WATCH_USER: there is no such user")
-    return str(row["id"])
+    return str(row.id)
 
 
 def take(receiver: Receiver, user_id: str, file: Found, is_stopping: Callable[[], bool]) -> Outcome:

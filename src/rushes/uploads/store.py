@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from rushes.db.database import Tx
+from rushes.records import from_row
 from rushes.uploads.upload import Upload, UploadPart
 
 # An upload that may still get bytes, and one whose bytes are nobody's source yet.
@@ -236,22 +237,32 @@ def overdue(tx: Tx, limit: int) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def to_remove(tx: Tx, limit: int) -> list[dict[str, Any]]:
-    """Ended uploads whose bytes may still be there: their ids and keys."""
-    return tx.all(
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """An upload whose bytes may still be there, though nobody needs them."""
+
+    id: str
+    key: str
+
+
+def to_remove(tx: Tx, limit: int) -> list[Leftover]:
+    """Of uploads that have ended."""
+    rows = tx.all(
         "SELECT id, key FROM uploads WHERE ended_at IS NOT NULL AND removed_at IS NULL"
         " AND media_id IS NULL ORDER BY id LIMIT :limit",
         limit=limit,
     )
+    return [from_row(Leftover, row) for row in rows]
 
 
-def with_leftovers(tx: Tx, limit: int) -> list[dict[str, Any]]:
-    """Uploads that are put together, though their parts may still be there."""
-    return tx.all(
+def with_leftovers(tx: Tx, limit: int) -> list[Leftover]:
+    """Of uploads that are put together, though their parts may still be there."""
+    rows = tx.all(
         "SELECT DISTINCT uploads.id, uploads.key FROM uploads JOIN upload_parts"
         " ON upload_parts.upload_id = uploads.id WHERE media_id IS NOT NULL LIMIT :limit",
         limit=limit,
     )
+    return [from_row(Leftover, row) for row in rows]
 
 
 def forget_parts(tx: Tx, id: str) -> None:

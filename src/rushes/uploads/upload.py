@@ -7,13 +7,14 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from rushes import errors
 from rushes.media import media
 from rushes.media.media import ProcessingOptions
+from rushes.records import Row
 
 FILE_NAME_LIMIT = 255
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -70,7 +71,7 @@ class Upload:
     held: int = 0
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Upload:
+    def from_row(cls, row: Row) -> Upload:
         values = {name: row[name] for name in cls.__dataclass_fields__ if name in row}
         values["concat"] = Concat(values["concat"]) if values["concat"] else None
         return cls(**values)

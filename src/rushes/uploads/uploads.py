@@ -374,9 +374,9 @@ def expire(db: Database, storage: Storage) -> int:
         over = upload_store.to_remove(tx, PAGE)
         assembled = upload_store.with_leftovers(tx, PAGE)
     for row in over:
-        remove(db, storage, row["id"], row["key"])
+        remove(db, storage, row.id, row.key)
     for row in assembled:
-        remove_parts(db, storage, row["id"], row["key"])
+        remove_parts(db, storage, row.id, row.key)
     db.run(lambda tx: upload_store.forget(tx, REMEMBERED_MS))
     return len(ended)
 

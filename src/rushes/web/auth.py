@@ -19,6 +19,7 @@ from rushes.accounts.access import KeyHolder
 from rushes.accounts.account import Principal, Scope
 from rushes.accounts.security_log import Action
 from rushes.web.http import addresses
+from rushes.web.http.executors import HEARTBEATS, in_thread
 from rushes.web.services import Here, Services
 
 T = TypeVar("T")
@@ -128,15 +129,20 @@ def _asked(request: Request) -> str:
     return f"{request.method} {route.lstrip('/').replace('{', ':').replace('}', '')}"
 
 
-def _worker(request: Request, services: Here, bearer: Bearer, api_key: ApiKey) -> KeyHolder:
+async def _worker(request: Request, services: Here, bearer: Bearer, api_key: ApiKey) -> KeyHolder:
     key = bearer.credentials if bearer else api_key
-    worker = None
-    if key:
-        with_key = partial(access.by_worker_key, services.db, key)
-        worker = unless_guessed(services, request, key, with_key)
+    worker = services.known_workers.remembered(key) if key else None
+    if key and worker is None:
+        # With heartbeats: they must not wait behind the requests of people.
+        worker = await in_thread(HEARTBEATS, _worker_of, services, request, key)
     if worker is None:
         raise errors.Unauthorized("this needs a worker's key")
     return worker
+
+
+def _worker_of(services: Services, request: Request, key: str) -> KeyHolder | None:
+    with_key = partial(services.known_workers.by_key, key)
+    return unless_guessed(services, request, key, with_key)
 
 
 async def _public() -> None:

@@ -444,11 +444,15 @@ class TranscriptSegment(BaseModel):
 
 
 class TranscriptWord(BaseModel):
+    """It is in the last segment that has begun, unless it names another as its `segment`: people
+    who talk at once."""
+
     start: float
     end: float
     word: str
     speaker: str | None = None
     confidence: float | None
+    segment: str | None = None
 
 
 class TranscriptEngine(BaseModel):

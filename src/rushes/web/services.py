@@ -10,10 +10,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from rushes import limits, queue_report
+from rushes.accounts.known_workers import KnownWorkers
 from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database
 from rushes.dispatch import Dispatch
+from rushes.dispatcher import Dispatcher
 from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
@@ -25,7 +27,6 @@ from rushes.uploads import uploads
 from rushes.uploads.receiver import Receiver
 from rushes.wakeup import Wakeup
 from rushes.web.http import addresses
-from rushes.web.http.doorbell import Doorbell
 from rushes.web.http.probe import HealthProbe
 
 
@@ -39,7 +40,6 @@ class Services:
     dispatch: Dispatch
     chores: Chores
     relay: Relay
-    doorbell: Doorbell
     engines: Registry
     # Known to processes that can read this server's files, and to nobody else.
     local_token: str
@@ -47,6 +47,8 @@ class Services:
     # Those that do the server's own work.
     threads: list[Supervised] = field(default_factory=list)
     receiver: Receiver = field(init=False)
+    known_workers: KnownWorkers = field(init=False)
+    dispatcher: Dispatcher = field(init=False)
     # What its users have open.
     holds: limits.Holds = field(init=False)
     # How many requests wait for the words of a media that is forgotten after them; of one thread.
@@ -64,6 +66,15 @@ class Services:
         self.downloads = Downloads(cache, self.stopping) if cache else None
         self.receiver = Receiver(
             self.db, self.queue, self.storage, uploads.limits_of(self.settings)
+        )
+        self.known_workers = self.dispatch.known = KnownWorkers(
+            self.db, self.queue, heartbeat_seconds=self.settings.heartbeat_interval
+        )
+        self.dispatcher = Dispatcher(
+            self.dispatch,
+            self.bell,
+            self.known_workers,
+            poll_seconds=self.settings.poll_interval,
         )
         self.holds = limits.holds(self.settings)
         self.database_probe = HealthProbe(lambda: schema.check_quickly(self.db))

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from rushes import clock, kinds, sanitize
 from rushes.accounts.account import User
+from rushes.accounts.store import WorkerKey
 from rushes.db.database import Tx
 from rushes.errors import OF_THE_SOURCE
 from rushes.fleet.worker import FleetWorker
@@ -17,7 +18,7 @@ from rushes.jobs import read_store
 from rushes.media import edit as edits
 from rushes.media import output_store, profiles
 from rushes.media import store as media_store
-from rushes.media.media import Media, Sizes
+from rushes.media.media import Media, Sizes, StoredFile
 from rushes.media.pipeline import MAKES_VERSION, SPAN, TRANSCRIBE
 from rushes.playback import growing
 from rushes.playback import store as playback_store
@@ -38,7 +39,7 @@ OUTPUT_STATUS = {
     jobs.State.CANCELED: "failed",
 }
 # What is not here is its own status.
-EXECUTION_STATUS = {
+EXECUTION_STATUS: dict[jobs.Outcome | None, str] = {
     None: "processing",
     jobs.Outcome.SUCCEEDED: "completed",
     jobs.Outcome.LOST: "failed",
@@ -112,19 +113,18 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def execution(row: Mapping[str, Any]) -> models.Execution:
-    status = EXECUTION_STATUS.get(row["outcome"], row["outcome"])
-    ended_at = row["ended_at"]
-    values = {
-        **row,
-        "transcription_id": row["job_id"] if row["kind"] == TRANSCRIBE else None,
-        "status": status,
-        "completed_at": ended_at if status == "completed" else None,
-        "failed_at": ended_at if status == "failed" else None,
-        "processing_duration_ms": None if ended_at is None else ended_at - row["started_at"],
-    }
-    names = models.Execution.model_fields
-    return models.Execution(**{name: said(name, values[name]) for name in names})
+def execution(attempt: read_store.Attempt) -> models.Execution:
+    status = EXECUTION_STATUS.get(attempt.outcome) or attempt.outcome
+    ended_at = attempt.ended_at
+    return timed(
+        models.Execution,
+        attempt,
+        transcription_id=attempt.job_id if attempt.kind == TRANSCRIBE else None,
+        status=status,
+        completed_at=clock.rfc3339(ended_at) if status == "completed" else None,
+        failed_at=clock.rfc3339(ended_at) if status == "failed" else None,
+        processing_duration_ms=None if ended_at is None else ended_at - attempt.started_at,
+    )
 
 
 def media(services: Services, tx: Tx, item: Media) -> models.Media:
@@ -180,7 +180,7 @@ def outputs(tx: Tx, items: Sequence[Media]) -> dict[str, list[models.Output]]:
     found: dict[str, list[models.Output]] = {}
     for key in sorted(published.keys() | newest.keys()):
         version = published.get(key)
-        made = [each for each in files if version and each["version_id"] == version.id]
+        made = [each for each in files if version and each.version_id == version.id]
         output = _output(*key, version, newest.get(key), made)
         if output is not None:
             found.setdefault(key[0], []).append(output)
@@ -192,7 +192,7 @@ def _output(
     slot: str,
     version: output_store.Version | None,
     job: jobs.Job | None,
-    files: Sequence[Mapping[str, Any]],
+    files: Sequence[StoredFile],
 ) -> models.Output | None:
     """None of a job that has ended well without making a file."""
     state = job.state if job else jobs.State.COMPLETED
@@ -213,10 +213,10 @@ def _output(
         size_bytes=version.size_bytes if version else 0,
         files=[
             models.OutputFile(
-                name=each["name"],
-                size_bytes=each["size_bytes"],
-                content_type=each["content_type"],
-                url=f"/api/v1/media/{media_id}/outputs/{slot}/{each['name']}",
+                name=each.name,
+                size_bytes=each.size_bytes,
+                content_type=each.content_type,
+                url=f"/api/v1/media/{media_id}/outputs/{slot}/{each.name}",
             )
             for each in files
         ],
@@ -360,7 +360,7 @@ def worker(
     item: FleetWorker,
     now: int,
     *,
-    keys: Sequence[Mapping[str, Any]] = (),
+    keys: Sequence[WorkerKey] = (),
     holding: Sequence[str] = (),
 ) -> models.Worker:
     return models.Worker(
@@ -370,17 +370,17 @@ def worker(
         state=item.state,
         kinds=item.kinds,
         capabilities=item.capabilities,
-        metadata=item.metadata,
+        metadata=dict(item.metadata),
         holds=item.holds,
         jobs=list(holding),
         keys=[
             models.Key(
-                prefix=key["prefix"],
-                kinds=jobs.decode(key["kinds"]),
-                created_at=clock.rfc3339(key["created_at"]),
+                prefix=key.prefix,
+                kinds=None if key.grant.kinds is None else list(key.grant.kinds),
+                created_at=clock.rfc3339(key.created_at),
             )
             for key in keys
-            if key["worker_id"] == item.id
+            if key.worker_id == item.id
         ],
         registered_at=clock.rfc3339(item.registered_at),
         last_seen_at=clock.rfc3339(item.last_seen_at),
@@ -391,10 +391,11 @@ def user(item: User) -> models.User:
     return models.User(**{n: said(n, getattr(item, n)) for n in models.User.model_fields})
 
 
-def timed(model: type[models.T], row: Mapping[str, Any], **more: Any) -> models.T:
-    """A row as the model of the same names."""
-    names = set(model.model_fields) & set(row)  # type: ignore[attr-defined]
-    return model(**{name: said(name, row[name]) for name in names}, **more)
+def timed(model: type[models.T], record: Any, **more: Any) -> models.T:
+    """A record as the model of the same names; `more` is what it has not, or otherwise."""
+    names = {each for each in model.model_fields if hasattr(record, each)}  # type: ignore[attr-defined]
+    values = {name: said(name, getattr(record, name)) for name in names - more.keys()}
+    return model(**values, **more)
 
 
 def said(name: str, value: Any) -> Any:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
 from rushes import clock
 from rushes.db.database import Tx
+from rushes.events import Event
 from rushes.jobs.lifecycle import MAX_CLAIMS
-from rushes.webhooks import alert_store, messages
+from rushes.records import JsonObject
+from rushes.webhooks import messages, store
+from rushes.webhooks.store import HeldAlert, JobFacts, Trouble
 from rushes.webhooks.webhook import FAILING, KIND
 
 PREFIX = "alert."
@@ -25,7 +27,7 @@ PATTERN_MS = 86_400_000
 SHOWN = 20
 LOST = frozenset({"worker_lost", "deadline_passed"})
 GIVEN_UP = frozenset({"poison", "attempts_exhausted", "too_many_claims"})
-NOTHING_HELD = {"sent_at": 0, "held": 0, "held_since": None, "incidents": "[]"}
+NOTHING_HELD = HeldAlert(sent_at=0, held=0, held_since=None, incidents="[]")
 
 
 class Alert(StrEnum):
@@ -43,58 +45,58 @@ class Alert(StrEnum):
 
 OF_WORKERS = {"worker.online": Alert.WORKER_STARTUP, "worker.offline": Alert.WORKER_SHUTDOWN}
 
-Event = Mapping[str, Any]
-Incident = dict[str, Any]
+# Told as JSON; each alert has facts of its own.
+Incident = JsonObject
 Incidents = dict[Alert, list[Incident]]
 
 
 def find(tx: Tx, page: Sequence[Event]) -> Incidents:
     """What in a page of events is worth an alert, oldest first for each type."""
     troubles = [event for event in page if _is_trouble(event)]
-    changes = [event for event in page if event["type"] in OF_WORKERS]
+    changes = [event for event in page if event.type in OF_WORKERS]
     found: Incidents = defaultdict(list)
     for event, facts in _with_facts(tx, troubles):
         for alert in alerts_of(event, facts):
             found[alert].append(_of_job(event, facts))
-    names = alert_store.worker_names(tx, {event["worker_id"] for event in changes})
+    names = store.worker_names(tx, {event.worker_id or "" for event in changes})
     for event in changes:
-        found[OF_WORKERS[event["type"]]].append(_of_worker(event, names))
+        found[OF_WORKERS[event.type]].append(_of_worker(event, names))
     for event in page:
-        if event["type"] == FAILING:
+        if event.type == FAILING:
             found[Alert.WEBHOOK_FAILING].append(_of_webhook(event))
     return found
 
 
 def due(tx: Tx, found: Incidents, *, now: int, cooldown_ms: int) -> list[tuple[str, str]]:
     """The alerts to send now, as type and body; the rest is held until its type has cooled down."""
-    rows = alert_store.held(tx)
+    rows = store.held_alerts(tx)
     sent = []
     for alert in Alert:
         before, fresh = rows.get(alert, NOTHING_HELD), found.get(alert, [])
-        count = before["held"] + len(fresh)
+        count = before.held + len(fresh)
         if count == 0:
             continue
-        latest = (msgspec.json.decode(before["incidents"]) + fresh)[-SHOWN:]
-        since = before["held_since"] or fresh[0]["at"]
-        if before["sent_at"] + cooldown_ms <= now:
+        latest = (msgspec.json.decode(before.incidents) + fresh)[-SHOWN:]
+        since = before.held_since or fresh[0]["at"]
+        if before.sent_at + cooldown_ms <= now:
             sent.append((alert.type, body(alert, latest, count, since=since, now=now)))
             _hold(tx, alert, sent_at=now)
         elif fresh:
-            _hold(tx, alert, before["sent_at"], count, since, latest)
+            _hold(tx, alert, before.sent_at, count, since, latest)
     return sent
 
 
-def alerts_of(event: Event, facts: Mapping[str, Any]) -> Iterable[Alert]:
+def alerts_of(event: Event, facts: JobFacts) -> Iterable[Alert]:
     """Which alerts a job's trouble raises."""
-    if event["state"] == "queued":
+    if event.state == "queued":
         # The code of an earlier loss stays on the job; only the attempt tells how this one ended.
-        if facts["outcome"] in ("lost", "stalled"):
+        if facts.outcome in ("lost", "stalled"):
             yield Alert.STALE_JOB_RECOVERED
         return
-    used_up = event["attempt"] >= facts["max_attempts"] or facts["claims"] >= MAX_CLAIMS
-    if used_up or event["error_code"] in GIVEN_UP:
+    used_up = (event.attempt or 0) >= facts.max_attempts or facts.claims >= MAX_CLAIMS
+    if used_up or event.error_code in GIVEN_UP:
         yield Alert.JOB_MAX_RETRIES_EXCEEDED
-    if event["media_id"] and facts["failures"] >= PATTERN_FAILURES:
+    if event.media_id and facts.failures >= PATTERN_FAILURES:
         yield Alert.JOB_FAILED_PATTERN
 
 
@@ -114,49 +116,49 @@ def body(alert: Alert, incidents: Sequence[Incident], count: int, *, since: int,
 
 def _is_trouble(event: Event) -> bool:
     """Deliveries are left out: an alert that cannot be delivered must not raise the next."""
-    if event["job_id"] is None or event["type"].startswith(f"{KIND}."):
+    if event.job_id is None or event.type.startswith(f"{KIND}."):
         return False
-    lost = event["state"] == "queued" and event["error_code"] in LOST
-    return lost or (event["state"] == "failed" and event["type"].endswith(".failed"))
+    lost = event.state == "queued" and event.error_code in LOST
+    return lost or (event.state == "failed" and event.type.endswith(".failed"))
 
 
-def _with_facts(tx: Tx, troubles: Sequence[Event]) -> list[tuple[Event, Mapping[str, Any]]]:
+def _with_facts(tx: Tx, troubles: Sequence[Event]) -> list[tuple[Event, JobFacts]]:
     if not troubles:
         return []
     asked = [
-        {name: event[name] for name in ("job_id", "epoch", "at")} | {"window_ms": PATTERN_MS}
-        for event in troubles
+        Trouble(job_id=each.job_id or "", epoch=each.epoch or 0, at=each.at, window_ms=PATTERN_MS)
+        for each in troubles
     ]
-    facts = alert_store.job_facts(tx, asked)
-    keyed = [(event, facts.get((event["job_id"], event["epoch"]))) for event in troubles]
+    facts = store.job_facts(tx, asked)
+    keyed = [(event, facts.get((event.job_id or "", event.epoch or 0))) for event in troubles]
     return [(event, known) for event, known in keyed if known is not None]
 
 
-def _of_job(event: Event, facts: Mapping[str, Any]) -> Incident:
+def _of_job(event: Event, facts: JobFacts) -> Incident:
     return {
-        "at": event["at"],
-        "job_id": event["job_id"],
-        "kind": facts["kind"],
-        "media_id": event["media_id"],
-        "title": facts["title"],
-        "worker": facts["worker_name"],
-        "attempt": event["attempt"],
-        "max_attempts": facts["max_attempts"],
-        "failures": facts["failures"],
-        "error_code": event["error_code"],
+        "at": event.at,
+        "job_id": event.job_id,
+        "kind": facts.kind,
+        "media_id": event.media_id,
+        "title": facts.title,
+        "worker": facts.worker_name,
+        "attempt": event.attempt,
+        "max_attempts": facts.max_attempts,
+        "failures": facts.failures,
+        "error_code": event.error_code,
     }
 
 
 def _of_worker(event: Event, names: Mapping[str, str]) -> Incident:
     return {
-        "at": event["at"],
-        "worker_id": event["worker_id"],
-        "worker": names.get(event["worker_id"]) or event["worker_id"],
+        "at": event.at,
+        "worker_id": event.worker_id,
+        "worker": names.get(event.worker_id or "") or event.worker_id,
     }
 
 
 def _of_webhook(event: Event) -> Incident:
-    return {"at": event["at"], **msgspec.json.decode(event["data"])}
+    return {"at": event.at, **msgspec.json.decode(event.data or "{}")}
 
 
 def _sentence(alert: Alert, incident: Incident) -> str:
@@ -188,7 +190,7 @@ def _hold(
     since: int | None = None,
     incidents: Sequence[Incident] = (),
 ) -> None:
-    alert_store.write(
+    store.write_alert(
         tx,
         alert,
         sent_at=sent_at,

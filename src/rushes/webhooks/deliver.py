@@ -6,16 +6,15 @@ while the receiver is asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
 from rushes import clock as clocks
 from rushes import errors, events
 from rushes.db.database import Database, Tx
+from rushes.records import JsonObject
 from rushes.settings import Settings
 from rushes.webhooks import endpoints, messages, signing, store
+from rushes.webhooks.store import ToSend
 from rushes.webhooks.targets import DeliveryOutcome, WebhookSender
 from rushes.webhooks.webhook import ALERTS_ID, FAILING, RESTS_AFTER, TEST, rest_ms
 from rushes.worker.context import JobContext
@@ -52,13 +51,13 @@ class Deliver:
         )
         self._clock = clock or clocks.SystemClock()
 
-    def __call__(self, context: JobContext) -> dict[str, Any]:
+    def __call__(self, context: JobContext) -> JsonObject:
         delivery_id = str(context.args["delivery_id"])
         with self._db.read() as tx:
             delivery = store.to_send(tx, delivery_id)
         if delivery is None:
             return {"skipped": "the webhook or the delivery was deleted"}
-        if delivery["delivered_at"] is not None:
+        if delivery.delivered_at is not None:
             return {"skipped": "delivered before"}
         self._refuse_resting(delivery)
         answer = self._send(delivery)
@@ -67,31 +66,31 @@ class Deliver:
             raise _failure(answer)
         return {"answer": answer.status}
 
-    def _refuse_resting(self, delivery: Mapping[str, Any]) -> None:
+    def _refuse_resting(self, delivery: ToSend) -> None:
         """A receiver that keeps failing is tried by one message at a time, and rarely; the others
         wait, and it costs them no attempt. A test is sent: somebody wants to know now."""
-        if delivery["failures"] < RESTS_AFTER or delivery["type"] == TEST:
+        if delivery.failures < RESTS_AFTER or delivery.type == TEST:
             return
-        webhook_id = delivery["webhook_id"]
+        webhook_id = delivery.webhook_id
         if not self._db.run(lambda tx: store.take_turn(tx, webhook_id, TURN_MS)):
             raise errors.RetryLater(
                 "the receiver keeps failing and is tried rarely", code="receiver_resting"
             )
 
-    def _send(self, delivery: Mapping[str, Any]) -> DeliveryOutcome:
-        if delivery["disabled_at"] is not None:
+    def _send(self, delivery: ToSend) -> DeliveryOutcome:
+        if delivery.disabled_at is not None:
             return DeliveryOutcome(error_code="webhook_disabled")
-        url = self._alerts_url if delivery["webhook_id"] == ALERTS_ID else delivery["url"]
-        body = messages.shaped_for(url, delivery["body"])
-        secrets = [each for each in (delivery["secret"], delivery["old_secret"]) if each]
-        headers = signing.headers(delivery["id"], self._clock.now(), body, secrets)
+        url = self._alerts_url if delivery.webhook_id == ALERTS_ID else delivery.url
+        body = messages.shaped_for(url, delivery.body)
+        secrets = [each for each in (delivery.secret, delivery.old_secret) if each]
+        headers = signing.headers(delivery.id, self._clock.now(), body, secrets)
         return self._sender.post(url, headers, body)
 
-    def _record(self, job_id: str, delivery: Mapping[str, Any], answer: DeliveryOutcome) -> None:
+    def _record(self, job_id: str, delivery: ToSend, answer: DeliveryOutcome) -> None:
         def record(tx: Tx) -> None:
             store.record_try(
                 tx,
-                delivery["id"],
+                delivery.id,
                 job_id=job_id,
                 answer=answer.status,
                 error_code=answer.error_code,
@@ -101,20 +100,20 @@ class Deliver:
             else:
                 _failed(tx, delivery, answer)
             # The address of the alerts is the operator's word; a receiver cannot take it back.
-            if answer.status == GONE and delivery["webhook_id"] != ALERTS_ID:
-                endpoints.update(tx, delivery["webhook_id"], enabled=False)
+            if answer.status == GONE and delivery.webhook_id != ALERTS_ID:
+                endpoints.update(tx, delivery.webhook_id, enabled=False)
 
         self._db.run(record)
 
 
-def _recovered(tx: Tx, delivery: Mapping[str, Any]) -> None:
-    store.forget_failures(tx, delivery["webhook_id"])
-    if delivery["failures"] >= RESTS_AFTER:
-        store.hurry(tx, delivery["webhook_id"])
+def _recovered(tx: Tx, delivery: ToSend) -> None:
+    store.forget_failures(tx, delivery.webhook_id)
+    if delivery.failures >= RESTS_AFTER:
+        store.hurry(tx, delivery.webhook_id)
 
 
-def _failed(tx: Tx, delivery: Mapping[str, Any], answer: DeliveryOutcome) -> None:
-    webhook_id = delivery["webhook_id"]
+def _failed(tx: Tx, delivery: ToSend, answer: DeliveryOutcome) -> None:
+    webhook_id = delivery.webhook_id
     if answer.error_code == "webhook_disabled":
         return
     failures = store.note_failure(tx, webhook_id)
@@ -122,10 +121,10 @@ def _failed(tx: Tx, delivery: Mapping[str, Any], answer: DeliveryOutcome) -> Non
         store.rest(tx, webhook_id, rest_ms(failures))
     # The alerts' own receiver would be told of itself.
     if failures == RESTS_AFTER and webhook_id != ALERTS_ID:
-        host = endpoints.host_of(delivery["url"])
+        host = endpoints.host_of(delivery.url)
         data = {"webhook_id": webhook_id, "host": host, "error_code": answer.error_code}
         told = msgspec.json.encode(data).decode()
-        events.append(tx, FAILING, user_id=delivery["user_id"], data=told)
+        events.append(tx, FAILING, user_id=delivery.user_id, data=told)
 
 
 def _failure(answer: DeliveryOutcome) -> errors.JobOutcome:

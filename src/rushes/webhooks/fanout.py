@@ -6,37 +6,22 @@ nothing. Any number of servers may run it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from rushes import events, ids
 from rushes.db.database import Tx
+from rushes.events import Event
 from rushes.jobs.job import NewJob
 from rushes.jobs.queue import Queue
 from rushes.settings import Settings
 from rushes.webhooks import alerts, messages, signing, store
-from rushes.webhooks.webhook import ALERTS_ID, KIND, wants
+from rushes.webhooks.webhook import ALERTS_ID, KIND, Subscriber, wants
 
 PAGE = 500
 MAX_ATTEMPTS = 8
 # Far more than the longest time limit of a receiver.
 ATTEMPT_SECONDS = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Subscriber:
-    id: str
-    user_id: str
-    types: frozenset[str]
-    created_at: int
-    is_admin: bool
-
-    def gets(self, event: Mapping[str, Any]) -> bool:
-        allowed = self.is_admin or event["user_id"] == self.user_id
-        return allowed and event["at"] >= self.created_at and wants(self.types, event["type"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +40,22 @@ def fan_out(tx: Tx, queue: Queue, settings: Settings) -> int:
     if head is None:
         return 0
     # Before the webhooks: one that was there before an event must not miss it.
-    page = events.read_since(tx, head["pos"], PAGE)
-    receivers = _receivers(tx)
+    page = events.read_since(tx, head.pos, PAGE)
+    receivers = store.listening(tx)
     criers = _alert_receivers(tx, receivers, settings)
     if not receivers and not criers:
-        store.move_head(tx, head["last"])
+        store.move_head(tx, head.last)
         return 0
     drafts = _of_events(tx, page, receivers)
     if criers:
         cooldown_ms = int(settings.alert_rate_limit * 1000)
         found = alerts.find(tx, page)
-        for type, body in alerts.due(tx, found, now=head["now"], cooldown_ms=cooldown_ms):
+        for type, body in alerts.due(tx, found, now=head.now, cooldown_ms=cooldown_ms):
             getting = [each for each in criers if wants(each.types, type)]
             drafts += [NewDelivery(each.id, each.user_id, type, body) for each in getting]
     send(tx, queue, drafts)
     if page:
-        store.move_head(tx, page[-1]["pos"])
+        store.move_head(tx, page[-1].pos)
     return len(page)
 
 
@@ -81,13 +66,13 @@ def send(tx: Tx, queue: Queue, drafts: Sequence[NewDelivery]) -> list[str]:
     named = [(ids.new("dlv"), draft) for draft in drafts]
     queued = queue.enqueue_many(tx, [job_for(id, draft.user_id, draft.type) for id, draft in named])
     rows = [
-        {
-            "id": id,
-            "webhook_id": draft.webhook_id,
-            "type": draft.type,
-            "body": draft.body,
-            "job_id": job.id,
-        }
+        store.DeliveryRow(
+            id=id,
+            webhook_id=draft.webhook_id,
+            type=draft.type,
+            body=draft.body,
+            job_id=job.id,
+        )
         for (id, draft), job in zip(named, queued, strict=True)
     ]
     store.insert_deliveries(tx, rows)
@@ -115,19 +100,6 @@ def ensure_alerts_webhook(tx: Tx) -> None:
         store.insert(tx, ALERTS_ID, user_id="", url="", types='["alert.*"]', secret=secret)
 
 
-def _receivers(tx: Tx) -> list[Subscriber]:
-    return [
-        Subscriber(
-            id=row["id"],
-            user_id=row["user_id"],
-            types=frozenset(msgspec.json.decode(row["types"])),
-            created_at=row["created_at"],
-            is_admin=bool(row["is_admin"]),
-        )
-        for row in store.listening(tx)
-    ]
-
-
 def _alert_receivers(
     tx: Tx, receivers: Iterable[Subscriber], settings: Settings
 ) -> list[Subscriber]:
@@ -140,18 +112,20 @@ def _alert_receivers(
     ]
     if settings.alert_webhook_url:
         ensure_alerts_webhook(tx)
-        criers.append(Subscriber(ALERTS_ID, "", frozenset({"alert.*"}), 0, True))
+        criers.append(
+            Subscriber(
+                id=ALERTS_ID, user_id="", types=frozenset({"alert.*"}), created_at=0, is_admin=True
+            )
+        )
     return criers
 
 
-def _of_events(
-    tx: Tx, page: Sequence[Mapping[str, Any]], receivers: Sequence[Subscriber]
-) -> list[NewDelivery]:
+def _of_events(tx: Tx, page: Sequence[Event], receivers: Sequence[Subscriber]) -> list[NewDelivery]:
     told = [(event, [each for each in receivers if each.gets(event)]) for event in page]
     told = [(event, getting) for event, getting in told if getting]
-    titles = store.titles(tx, {event["media_id"] for event, _ in told if event["media_id"]})
+    titles = store.titles(tx, {event.media_id for event, _ in told if event.media_id})
     drafts = []
     for event, getting in told:
-        body = messages.of_event(event, titles.get(event["media_id"]))
-        drafts += [NewDelivery(each.id, each.user_id, event["type"], body) for each in getting]
+        body = messages.of_event(event, titles.get(event.media_id or ""))
+        drafts += [NewDelivery(each.id, each.user_id, event.type, body) for each in getting]
     return drafts

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from rushes import clock
+from rushes.events import Event
+from rushes.records import JsonObject
 
 FACTS = ("job_id", "media_id", "worker_id", "user_id", "attempt", "progress", "stage", "error_code")
 SLACK = re.compile(r"https://hooks\.slack\.com/(services|triggers|workflows)/", re.IGNORECASE)
@@ -18,23 +19,23 @@ DISCORD_MARKUP = re.compile(r"([\\*_~`|>#\[\]()<@:-])")
 TEXT_LIMIT = 1_900
 
 
-def render(type: str, at_ms: int, data: Mapping[str, Any]) -> str:
+def render(type: str, at_ms: int, data: JsonObject) -> str:
     body = {"type": type, "timestamp": clock.rfc3339(at_ms), "data": data}
     return msgspec.json.encode(body).decode()
 
 
-def of_event(event: Mapping[str, Any], title: str | None) -> str:
+def of_event(event: Event, title: str | None) -> str:
     """`id` is what the event is about; `position` tells the order, which deliveries do not."""
     data: dict[str, Any] = {
-        "id": event["job_id"] or event["media_id"] or event["worker_id"],
-        "position": event["pos"],
-        "status": event["state"],
+        "id": event.job_id or event.media_id or event.worker_id,
+        "position": event.pos,
+        "status": event.state,
         "title": title,
     }
-    data |= {name: event[name] for name in FACTS}
-    more = msgspec.json.decode(event["data"]) if event["data"] else {}
+    data |= {name: getattr(event, name) for name in FACTS}
+    more = msgspec.json.decode(event.data) if event.data else {}
     known = {name: value for name, value in data.items() if value is not None}
-    return render(event["type"], event["at"], (more if isinstance(more, dict) else {}) | known)
+    return render(event.type, event.at, (more if isinstance(more, dict) else {}) | known)
 
 
 def shaped_for(url: str, body: str) -> bytes:

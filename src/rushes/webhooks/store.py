@@ -1,12 +1,15 @@
-"""The SQL of webhooks and their deliveries."""
+"""The SQL of webhooks, their deliveries and alerts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+
+import msgspec
 
 from rushes.db.database import Tx
-from rushes.webhooks.webhook import Delivery, Webhook
+from rushes.records import from_row
+from rushes.webhooks.webhook import Delivery, Subscriber, Webhook
 
 # How long a replaced secret still signs.
 OLD_SECRET_MS = 86_400_000
@@ -88,22 +91,31 @@ def delete(tx: Tx, id: str) -> list[str]:
 # Fan-out
 
 
-def lock_head(tx: Tx) -> dict[str, Any] | None:
-    """How far events have been told (`pos`), and how far they go; None while another server is
-    at it."""
-    return tx.one(
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How far events have been told, how far they go, and what time it is."""
+
+    pos: int
+    last: int
+    now: int
+
+
+def lock_head(tx: Tx) -> Head | None:
+    """None while another server is at it."""
+    row = tx.one(
         "SELECT pos, {now} AS now, (SELECT pos FROM event_head) AS last"
         " FROM webhook_head WHERE id = 1 {skip_locked}"
     )
+    return from_row(Head, row) if row else None
 
 
 def move_head(tx: Tx, pos: int) -> None:
     tx.all("UPDATE webhook_head SET pos = :pos WHERE id = 1", pos=pos)
 
 
-def listening(tx: Tx) -> list[dict[str, Any]]:
+def listening(tx: Tx) -> list[Subscriber]:
     """Enabled webhooks of people who may sign in, and whether they may see everything."""
-    return tx.all(
+    rows = tx.all(
         """
         SELECT webhooks.id, webhooks.user_id, webhooks.types, webhooks.created_at,
             CASE users.role WHEN 'admin' THEN 1 ELSE 0 END AS is_admin
@@ -111,6 +123,15 @@ def listening(tx: Tx) -> list[dict[str, Any]]:
         WHERE webhooks.disabled_at IS NULL AND users.disabled_at IS NULL
         ORDER BY webhooks.id"""
     )
+    return [
+        from_row(
+            Subscriber,
+            row,
+            types=frozenset(msgspec.json.decode(row["types"])),
+            is_admin=bool(row["is_admin"]),
+        )
+        for row in rows
+    ]
 
 
 def titles(tx: Tx, media_ids: Iterable[str]) -> dict[str, str]:
@@ -122,7 +143,16 @@ def titles(tx: Tx, media_ids: Iterable[str]) -> dict[str, str]:
     return {row["id"]: row["title"] for row in rows}
 
 
-def insert_deliveries(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRow:
+    id: str
+    webhook_id: str
+    type: str
+    body: str
+    job_id: str
+
+
+def insert_deliveries(tx: Tx, rows: Sequence[DeliveryRow]) -> None:
     tx.all(
         """
         INSERT INTO deliveries (id, webhook_id, type, body, job_id, created_at)
@@ -135,9 +165,25 @@ def insert_deliveries(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
 # Delivering
 
 
-def to_send(tx: Tx, delivery_id: str) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToSend:
     """A delivery with what it takes to sign it; `old_secret` only while it still counts."""
-    return tx.one(
+
+    id: str
+    webhook_id: str
+    user_id: str
+    type: str
+    body: str
+    delivered_at: int | None
+    url: str
+    disabled_at: int | None
+    failures: int
+    secret: str = field(repr=False)
+    old_secret: str | None = field(repr=False)
+
+
+def to_send(tx: Tx, delivery_id: str) -> ToSend | None:
+    row = tx.one(
         """
         SELECT deliveries.id, webhook_id, type, body, delivered_at, url, secret, disabled_at,
             user_id, failures,
@@ -147,6 +193,7 @@ def to_send(tx: Tx, delivery_id: str) -> dict[str, Any] | None:
         id=delivery_id,
         keep_ms=OLD_SECRET_MS,
     )
+    return from_row(ToSend, row) if row else None
 
 
 def record_try(
@@ -261,3 +308,91 @@ def forget_deliveries(tx: Tx, *, keep_ms: int, limit: int = 1_000) -> int:
 
 def any_enabled(tx: Tx) -> bool:
     return tx.one("SELECT id FROM webhooks WHERE disabled_at IS NULL LIMIT 1") is not None
+
+
+# Alerts: what is held back of each type, and the facts that an event does not tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldAlert:
+    """When it was sent last, and what is held back since: how many incidents, since when, and the
+    latest of them as JSON."""
+
+    sent_at: int
+    held: int
+    held_since: int | None
+    incidents: str
+
+
+def held_alerts(tx: Tx) -> dict[str, HeldAlert]:
+    """By type."""
+    return {row["type"]: from_row(HeldAlert, row) for row in tx.all("SELECT * FROM alerts")}
+
+
+def write_alert(
+    tx: Tx, type: str, *, sent_at: int, held: int, held_since: int | None, incidents: str
+) -> None:
+    tx.all(
+        """
+        INSERT INTO alerts (type, sent_at, held, held_since, incidents)
+        VALUES (:type, :sent_at, :held, :held_since, :incidents)
+        ON CONFLICT (type) DO UPDATE SET sent_at = excluded.sent_at, held = excluded.held,
+            held_since = excluded.held_since, incidents = excluded.incidents""",
+        type=type,
+        sent_at=sent_at,
+        held=held,
+        held_since=held_since,
+        incidents=incidents,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """An attempt that came to grief, and how far back to look for others."""
+
+    job_id: str
+    epoch: int
+    at: int
+    window_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """How an attempt ended, what its job is, and how many jobs of its media had failed within
+    `window_ms` before."""
+
+    kind: str
+    max_attempts: int
+    claims: int
+    outcome: str | None
+    worker_name: str
+    title: str | None
+    failures: int
+
+
+def job_facts(tx: Tx, troubles: Sequence[Trouble]) -> dict[tuple[str, int], JobFacts]:
+    """By job and epoch."""
+    rows = tx.all(
+        """
+        WITH given AS ({given:job_id text, epoch bigint, at bigint, window_ms bigint})
+        SELECT jobs.id, attempts.epoch, jobs.kind, jobs.max_attempts, jobs.claims,
+            attempts.outcome, attempts.worker_name, media.title,
+            (SELECT count(*) FROM jobs AS other WHERE other.media_id = jobs.media_id
+                AND other.division IS NULL
+                AND other.failed_at <= given.at AND other.failed_at > given.at - given.window_ms
+            ) AS failures
+        FROM given JOIN jobs ON jobs.id = given.job_id
+        JOIN attempts ON attempts.job_id = jobs.id AND attempts.epoch = given.epoch
+        LEFT JOIN media ON media.id = jobs.media_id""",
+        given=troubles,
+    )
+    return {(row["id"], row["epoch"]): from_row(JobFacts, row) for row in rows}
+
+
+def worker_names(tx: Tx, ids: Iterable[str]) -> dict[str, str]:
+    rows = tx.all(
+        "WITH given AS ({given:id text}) SELECT workers.id, name FROM workers JOIN given"
+        " ON given.id = workers.id",
+        given=[{"id": id} for id in ids],
+    )
+    return {row["id"]: row["name"] for row in rows}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import msgspec
 
 from rushes import errors, kinds
+from rushes.records import Row, from_row
 
 # The webhook that stands for the setting ALERT_WEBHOOK_URL; its row holds only the secret.
 ALERTS_ID = "whk_alerts"
@@ -42,19 +43,8 @@ class Webhook:
     secret: str | None = field(default=None, repr=False)
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], secret: str | None = None) -> Webhook:
-        return cls(
-            id=row["id"],
-            user_id=row["user_id"],
-            url=row["url"],
-            types=msgspec.json.decode(row["types"]),
-            created_at=row["created_at"],
-            disabled_at=row["disabled_at"],
-            failures=row["failures"],
-            failing_since=row["failing_since"],
-            rest_until=row["rest_until"],
-            secret=secret,
-        )
+    def from_row(cls, row: Row, secret: str | None = None) -> Webhook:
+        return from_row(cls, row, types=msgspec.json.decode(row["types"]), secret=secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +65,42 @@ class Delivery:
     delivered_at: int | None
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Delivery:
-        return cls(**{name: row[name] for name in cls.__dataclass_fields__})
+    def from_row(cls, row: Row) -> Delivery:
+        return from_row(cls, row)
 
     @property
     def status(self) -> str:
         if self.delivered_at is not None:
             return "delivered"
         return "pending" if self.job_state in ("blocked", "queued", "processing") else "failed"
+
+
+class Told(Protocol):
+    """What of an event decides who is told of it."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def at(self) -> int: ...
+
+    @property
+    def user_id(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A webhook that is told of events."""
+
+    id: str
+    user_id: str
+    types: frozenset[str]
+    created_at: int
+    is_admin: bool
+
+    def gets(self, event: Told) -> bool:
+        allowed = self.is_admin or event.user_id == self.user_id
+        return allowed and event.at >= self.created_at and wants(self.types, event.type)
 
 
 def rest_ms(failures: int) -> int:

@@ -8,8 +8,8 @@ import socket
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from rushes.records import JsonObject
 from rushes.tools import encoders
 
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
@@ -21,7 +21,7 @@ def proved(given: Iterable[str] = ()) -> list[str]:
     return sorted({"cpu", *(["gpu"] if hardware else []), *hardware, *given})
 
 
-def described() -> dict[str, Any]:
+def described() -> JsonObject:
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),

@@ -4,10 +4,15 @@ whether to stop.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -24,8 +29,8 @@ from rushes.protocol import (
     Rendition,
     Source,
 )
+from rushes.records import JsonObject
 from rushes.renditions import planned, told
-from rushes.worker.scratch import Scratch
 
 T = TypeVar("T")
 
@@ -33,6 +38,47 @@ RETRY_SECONDS = 0.5
 LOG_SECONDS = 1.0
 LISTEN_SECONDS = 1.0
 LOG_LINES = 200
+
+
+PREFIX, LOCK = "rushes-", ".lock"
+# Others live on the disk, too: so much stays free, or a twentieth of a small one.
+SPARE_BYTES = 256 * 1024 * 1024
+
+
+class Scratch:
+    """A private directory. What a killed process left behind is removed by the next."""
+
+    def __init__(self, root: Path | None) -> None:
+        if root is not None:
+            root.mkdir(parents=True, exist_ok=True)
+            _clean(root)
+        made = Path(tempfile.mkdtemp(prefix=".rushes-", dir=root))
+        # Held as long as this process lives: so others know that it is in use.
+        self._lock = os.open(made / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # Under this name others look for it, so it gets it last.
+        self.path = made.rename(made.with_name(made.name[1:]))
+
+    def check_room(self, size_bytes: int) -> None:
+        """RetryLater when so much would not fit."""
+        disk = shutil.disk_usage(self.path)
+        if disk.free < size_bytes + min(SPARE_BYTES, disk.total // 20):
+            raise errors.RetryLater("there is no room for temporary files", code="disk_full")
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _clean(root: Path) -> None:
+    for path in root.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(path / LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 class Stop(StrEnum):
@@ -239,7 +285,7 @@ class JobContext:
         if file.tell() == begin:
             raise errors.RetryLater("the source ends too early", code="source_damaged")
 
-    def transcript(self) -> dict[str, Any] | None:
+    def transcript(self) -> JsonObject | None:
         """What is said in the media, as people read it now: `text`, `language`, `segments`,
         `words`, and by `speakers` what people call them. None while there is no transcript."""
         return self._patiently(lambda: self._coordinator.transcript(self.claim))

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import count, takewhile
 from pathlib import Path
@@ -31,6 +31,7 @@ from rushes.protocol import (
     Rendition,
     Source,
 )
+from rushes.records import JsonObject
 from rushes.verbs import Verb
 
 MEMORY, ABOUT = ".rushes", "source.json"
@@ -47,7 +48,7 @@ class Folder(Coordinator):
         self.lines: list[str] = []
         self._files = {each.name: each for each in self._remembered()}
 
-    def assignment(self, kind: str, args: dict[str, Any]) -> Assignment:
+    def assignment(self, kind: str, args: JsonObject) -> Assignment:
         """What a handler is to do, with what an earlier run has noted."""
         return Assignment(
             job_id=CLAIM.job_id,
@@ -63,7 +64,7 @@ class Folder(Coordinator):
             lease_seconds=3600,
         )
 
-    def begin(self, about: Mapping[str, Any]) -> None:
+    def begin(self, about: JsonObject) -> None:
         """What lies here of another source, or made on other terms, is made anew."""
         if self._read("about.json") != about:
             for name in self._files:
@@ -101,7 +102,7 @@ class Folder(Coordinator):
             file_name=self._source.name, size_bytes=size, sha256=None, path=self._source.resolve()
         )
 
-    def transcript(self, claim: Claim) -> dict[str, Any] | None:
+    def transcript(self, claim: Claim) -> JsonObject | None:
         return None
 
     def artifacts(self, claim: Claim) -> list[Artifact]:
@@ -163,7 +164,7 @@ class Folder(Coordinator):
 
     # What only a queue can do
 
-    def call(self, verb: Verb, arguments: dict[str, Any]) -> Any:
+    def call(self, verb: Verb, arguments: JsonObject) -> Any:
         raise errors.WrongState("there is nobody here to ask: this is a folder, not a server")
 
     def heartbeat(

@@ -30,6 +30,7 @@ from rushes.protocol import (
     Source,
     Terms,
 )
+from rushes.records import JsonObject
 from rushes.verbs import Verb
 
 log = logging.getLogger("rushes.worker")
@@ -76,9 +77,9 @@ class Remote(Coordinator):
         timeout = httpx2.Timeout(FILE_SECONDS, connect=CONNECT_SECONDS)
         return httpx2.Client(timeout=timeout, transport=self._transport)
 
-    def call(self, verb: Verb, arguments: dict[str, Any], seconds: float = 0) -> Any:
+    def call(self, verb: Verb, arguments: JsonObject, seconds: float = 0) -> Any:
         """`seconds`: how much longer than usual the answer may take."""
-        said = verb.told(arguments)
+        said = dict(verb.told(arguments))
         path, headers = verb.path, {}
         if verb.by_header:
             path = path.replace("{job_id}", said.pop("job_id"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from rushes.handlers.transcode import steps as transcode
 from rushes.protocol import Claim, Progress, Source
+from rushes.records import JsonObject
 from rushes.worker.context import JobContext
 from rushes.worker.folder import Folder
 
@@ -23,7 +24,7 @@ SETTINGS: dict[str, Any] = {
 @dataclass(frozen=True)
 class Made:
     folder: Path
-    result: dict[str, Any]
+    result: JsonObject
     reports: list[Progress]
     lines: list[str]
 

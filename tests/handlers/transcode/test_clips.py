@@ -211,9 +211,8 @@ def test_the_longest_length_of_segments_is_told_once_and_for_all(
         )
         for each in listed:
             if each.segments_completed:
-                names = ["init.mp4", "seg_00000.m4s"]
-                rows = [{"name": f"{each.name}/{name}", "seconds": 0.9} for name in names]
-                text = growing.media_playlist(building, each.name, rows)
+                seconds = dict.fromkeys(["init.mp4", "seg_00000.m4s"], 0.9)
+                text = growing.media_playlist(building, each.name, seconds)
                 told.setdefault(each.name, set()).add(m3u8.loads(text).target_duration)
     assert len(told) >= 2
     for name, found in told.items():

@@ -64,6 +64,41 @@ def test_an_upload_becomes_ready_with_all_its_parts(server: Running, tmp_path: P
             assert answer.status_code == 200, address
 
 
+def log_of(server: Running, job_id: str) -> list[str]:
+    """Without the times at which it was said."""
+    with server.client() as admin:
+        text = admin.get(f"/jobs/{job_id}/logs").text
+    return [line.split(" ", 1)[1] for line in text.splitlines()]
+
+
+def job_of(server: Running, media_id: str) -> str:
+    with server.client() as admin:
+        params = {"kind": "transcode", "media_id": media_id}
+        [job] = admin.get("/jobs", params=params).json()["items"]
+    return str(job["id"])
+
+
+def test_the_log_of_a_job_tells_what_was_found_and_what_was_made_of_it(
+    server: Running, tmp_path: Path
+) -> None:
+    source = film(tmp_path / "secret-name.mp4", 3, "640x360", *H264)
+    media_id = upload(server, source, **QUICK)
+    ready(server, media_id)
+    said = log_of(server, job_of(server, media_id))
+    assert said[0].startswith("source: mov/mp4, 3.0 s, ")
+    assert said[1:3] == [
+        "picture: h264, 640 × 360, 25 frames a second",
+        "sound: aac, 1 channel, 48 kHz",
+    ]
+    assert "copying the picture as it is, to be watched at once" in said
+    [ladder] = [line for line in said if line.startswith("encoding 360p")]
+    assert ladder.startswith("encoding 360p with libx264; not made: ")
+    assert "1080p" in ladder
+    assert said[-1].startswith("done: 360p, 3.0 s; this attempt took ")
+    assert len(said) <= 15
+    assert not [line for line in said if "secret" in line or "/tmp" in line]
+
+
 def test_a_media_tells_that_its_file_was_cut_off(server: Running, tmp_path: Path) -> None:
     whole = film(tmp_path / "film.mp4", 6, "160x90", *H264, "-movflags", "+faststart")
     cut = tmp_path / "cut.mp4"
@@ -164,7 +199,7 @@ def test_a_damaged_file_fails_with_a_sentence_and_is_not_tried_again(
 
 @contextmanager
 def remote_worker(server: Running, scratch: Path) -> Iterator[Worker]:
-    table = dict(handlers.BUILT_IN)
+    table = handlers.table()
     coordinator = Remote(server.url, server.worker_key())
     hello = protocol.Hello(kinds=sorted(table), capabilities=["cpu"])
     worker = Worker(coordinator, table, hello=hello, scratch_root=scratch, claim_wait_seconds=0.5)

@@ -61,6 +61,13 @@ def test_a_long_video_is_made_of_spans_without_a_seam(server: Running, tmp_path:
     (rung,) = [each for each in found["renditions"] if each["name"] == "180p"]
     assert (rung["segments_completed"], rung["segments_total"]) == (15, 15)
     assert found["duration"] == pytest.approx(15, abs=0.05)
+    with server.client() as admin:
+        whole = admin.get(f"/jobs/{parent['id']}/logs").text
+        part = admin.get(f"/jobs/{spans[0]['id']}/logs").text
+    assert whole.count("source: avi, 15 s") == 1
+    assert "the rest is divided into 3 spans" in whole
+    assert "all spans are made: putting them together" in whole
+    assert re.search(r"segments \d+ to \d+ are made", part)
 
 
 def test_spans_make_what_one_process_makes(serve: Callable[..., Running], tmp_path: Path) -> None:

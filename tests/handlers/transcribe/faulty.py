@@ -29,6 +29,7 @@ from rushes.engines.engine import (
 from rushes.engines.pace import Pace
 from rushes.handlers.transcribe.steps import transcribe
 from rushes.protocol import Progress
+from rushes.records import JsonObject
 from rushes.transcripts import passages
 from rushes.transcripts.transcript import Transcript
 from rushes.worker.context import JobContext
@@ -204,7 +205,7 @@ class Run:
         self._place = place
         self._args = args
         self.reports: list[Progress] = []
-        self.result: dict[str, Any] = {}
+        self.result: JsonObject = {}
         self.job: JobContext | None = None
 
     def attempt(self, engine: Engine, pace: Pace | None = None) -> Transcript:

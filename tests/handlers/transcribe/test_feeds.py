@@ -111,6 +111,7 @@ def test_a_speaker_on_each_channel_is_heard_by_itself(tmp_path: Path) -> None:
     assert engine.diarized == [], "who has a channel is known"
     starts = [word.start for word in heard.words]
     assert starts == sorted(starts)
+    assert [round(start) for start in starts] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 9]
 
 
 def test_without_speakers_both_channels_are_written_down(tmp_path: Path) -> None:

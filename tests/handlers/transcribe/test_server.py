@@ -284,8 +284,18 @@ def test_a_worker_elsewhere_needs_nothing_but_http(either_server: Running, tmp_p
     assert ended(server, job["id"])["status"] == "completed"
     with server.client() as admin:
         document = admin.get(f"/media/{media_id}/transcript").json()
+        log = admin.get(f"/jobs/{job['id']}/logs").text
     assert [word["word"] for word in document["words"]] == [f"w{n}." for n in range(40)]
     assert {word["speaker"] for word in document["words"]} == {"SPEAKER_00"}
+    for said in (
+        "engine scripted on cpu, model its-own-choice; language to be detected",
+        "listening to track 1 of 1 track of sound, 40 s",
+        "from 0.0 s on, en is spoken",
+        "heard 2 windows: en (",
+        "told 1 speaker apart with diarization-default; it took ",
+    ):
+        assert said in log
+    assert len(log.splitlines()) == 5
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

@@ -20,6 +20,7 @@ export type TranscriptMerge = Schemas["TranscriptMerge"];
 export type TranscriptRevision = Schemas["TranscriptRevision"];
 export type SpeechModel = Schemas["SpeechModel"];
 export type Profile = Schemas["Profile"];
+export type TranscriptionProfile = Schemas["TranscriptionProfile"];
 export type QueueStats = Schemas["QueueStats"];
 export type SecurityEntry = Schemas["SecurityEntry"];
 export type Session = Schemas["Session"];

@@ -39,6 +39,10 @@ export const t = {
     unknown: (status: number) => `The server answered ${status}.`,
     tooManyTries: "There were too many wrong tries. Wait a quarter of an hour, then try again.",
   },
+  speech: {
+    modelMissing: (size: string) => `not installed, ${size} to download`,
+    asProfile: "As the profile says",
+  },
   units: {
     seconds: (n: number) => `${n} s`,
     minutes: (n: number) => `${n} min`,

@@ -44,7 +44,7 @@ const library = {
   searchFailed: "The search did not work",
   resultsFor: (words: string) => `Results for “${words}”`,
   corrected: (words: string) => `Showing results for “${words}”`,
-  insteadOf: (words: string) => `Nothing says “${words}”. Put words in quotes to find them just so.`,
+  insteadOf: (words: string) => `Nothing was found for “${words}”. Put words in quotes to find exactly these.`,
   foundIn: (n: number) => `Found in ${plural(n, "item", "items")}.`,
   moreMoments: (n: number) => `Show ${plural(n, "more moment", "more moments")}`,
   nothingFor: (words: string) => `Nothing found for “${words}”`,

@@ -150,6 +150,7 @@ const queue = {
     } as Record<string, string>,
     renditions: "Renditions",
     segments: (done: number, total: number) => `${done.toLocaleString()} of ${total.toLocaleString()} segments`,
+    failedBecause: (why: string) => `failed: ${why}`,
     renditionStates: {
       pending: "waits",
       in_progress: "being made",

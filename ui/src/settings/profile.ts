@@ -1,5 +1,6 @@
 /** A profile while somebody edits it. Pure. */
 import type { FieldError, Profile } from "../lib/api";
+import { DEFAULT_PROFILE } from "../lib/speech";
 import type { components } from "../lib/schema";
 import { t } from "./texts";
 
@@ -28,7 +29,7 @@ export interface Draft {
   span_seconds: number | null;
 }
 
-export const DEFAULT = "default";
+export const DEFAULT = DEFAULT_PROFILE;
 export const CODECS = ["h264", "hevc", "av1"];
 export const PRESETS = ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower"];
 export const ENCODERS = ["auto", "software", "nvenc", "qsv", "vaapi", "videotoolbox"];

@@ -9,6 +9,7 @@ export const sections: readonly Section[] = [
   { id: "tokens", admin: false },
   { id: "webhooks", admin: false },
   { id: "profiles", admin: true },
+  { id: "transcription", admin: true },
   { id: "models", admin: true },
   { id: "users", admin: true },
   { id: "security", admin: true },

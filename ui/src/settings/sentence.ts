@@ -1,10 +1,15 @@
 /** What the server says, as a sentence for people. Pure. */
 import { Problem, sentenceOf, type FieldError } from "../lib/api";
 import { capital } from "../lib/format";
+import { t } from "./texts";
 
 /** "must be a word" → "Must be a word." */
 export function sentence(words: string): string {
-  const said = words.trim().replace(/^Input should be /, "Must be ");
+  const said = words
+    .trim()
+    .replace(/^Input should be /, "Must be ")
+    .replace(/^String should have at most (\d+) characters?/, "Must have at most $1 characters")
+    .replace(/^String should match pattern .*/s, t.settings.wrongCharacters);
   if (!said) return "";
   const whole = capital(said);
   return /[.!?…:]$/.test(whole) ? whole : `${whole}.`;

@@ -1,5 +1,5 @@
 /** The words of the settings. */
-import { t as shared } from "../lib/texts";
+import { plural, t as shared } from "../lib/texts";
 
 const profiles = {
   lead: "A profile says what is made of a recording: sizes, quality, codecs. Uploads use the default one unless they name another.",
@@ -73,6 +73,67 @@ const profiles = {
   spanHint: "From 1 to 3600. Shorter parts spread better over many workers.",
 };
 
+const speech = {
+  lead: "A transcription profile is a name for how speech becomes words: the model, the language, who speaks, words to expect. Uploads and “Transcribe again” name one.",
+  add: "New profile",
+  default: "Default",
+  noDefault: "Give one the name “default” to use it wherever no other is chosen.",
+  emptyTitle: "No transcription profiles yet",
+  emptyText: "Make one for each kind of recording: meetings in German, lectures with many names. One that is called “default” is used wherever no other is chosen.",
+  edit: "Edit",
+  editFor: (name: string) => `Edit ${name}`,
+  duplicate: "Duplicate",
+  delete: "Delete",
+  deleteTitle: (name: string) => `Delete the transcription profile “${name}”?`,
+  deleteText: "Transcripts made with it stay. Jobs that wait keep the options they have.",
+  deleteDefaultText: "From now on, what names no profile is transcribed as the server is set. Transcripts made with it stay.",
+  deleted: (name: string) => `The transcription profile “${name}” is deleted.`,
+  saved: (name: string) => `The transcription profile “${name}” is saved.`,
+  newTitle: "New transcription profile",
+  editTitle: (name: string) => `Transcription profile “${name}”`,
+  copyOf: (name: string) => `${name}-copy`,
+  name: "Name",
+  nameHint: "Small letters, digits, _ and -. “default” is used wherever no other is chosen.",
+  model: "Model",
+  defaultModel: "The server's default",
+  language: "Language",
+  detect: "Detect it",
+  translate: "Translate into English",
+  translateHint: "The transcript is in English, whatever is spoken.",
+  translated: "into English",
+  speakers: "Speakers",
+  speakerKinds: {
+    "": "As the server is set",
+    none: "Do not tell them apart",
+    find: "Tell them apart, find out how many",
+    number: "Tell them apart, a known number",
+    range: "Tell them apart, between two numbers",
+  },
+  speakersShort: (kind: string, of: { speakers?: number | null; min_speakers?: number | null; max_speakers?: number | null }): string => {
+    if (kind === "none") return "speakers not told apart";
+    if (kind === "find") return "speakers told apart";
+    if (kind === "number") return plural(of.speakers ?? 0, "speaker", "speakers");
+    if (kind !== "range") return "";
+    if (!of.max_speakers) return `${of.min_speakers} or more speakers`;
+    return of.min_speakers ? `${of.min_speakers} to ${of.max_speakers} speakers` : `up to ${plural(of.max_speakers, "speaker", "speakers")}`;
+  },
+  count: "How many speakers",
+  least: "At least",
+  most: "At most",
+  turned: "This must not be less than the least.",
+  prompt: "What it is about",
+  promptHint: "A sentence or two in the language that is spoken. At most 1000 characters.",
+  withPrompt: "with a prompt",
+  vocabulary: "Names and terms",
+  vocabularyHint: "One on each line; they are more likely to be spelled right. At most 100.",
+  term: (number: number, message: string) => `Term ${number}: ${message}`,
+  terms: (count: number) => plural(count, "term", "terms"),
+  track: "Sound track",
+  trackHint: "Counted from 1. Leave it empty to listen to the tracks that have speech.",
+  trackShort: (number: number) => `track ${number}`,
+  nothing: "Everything as the server is set",
+};
+
 const models = {
   lead: "Models turn speech into words. A missing one is fetched when a job first needs it; fetch it here, and nobody has to wait.",
   cannotRun: "Transcribing does not work here yet",
@@ -107,6 +168,10 @@ const models = {
   removeText: "It is fetched again when a job needs it. Transcripts stay.",
   removed: (name: string) => `“${name}” is removed.`,
   ready: (name: string) => `“${name}” is ready to use.`,
+  other: "Another model",
+  otherHint: "A short name such as base.en, or owner/repository of a Whisper model for CTranslate2 on the hub.",
+  otherDownload: "Download another model",
+  otherStarted: (name: string) => `“${name}” is being fetched.`,
   elsewhere: "Kept by the server that RUSHES_ENGINE_URL names.",
   emptyTitle: "The speech engine lists no models",
   emptyText: "It uses what its own server has. See RUSHES_ENGINE in the server settings.",
@@ -255,7 +320,8 @@ const settings = {
     account: "Account",
     tokens: "Tokens",
     webhooks: "Webhooks",
-    profiles: "Profiles",
+    profiles: "Encoding profiles",
+    transcription: "Transcription profiles",
     models: "Speech models",
     users: "Users",
     security: "Security log",
@@ -267,6 +333,7 @@ const settings = {
   actionsFor: (name: string) => `Actions for ${name}`,
   added: (when: string) => `Added ${when}`,
   needed: "This is needed.",
+  wrongCharacters: "It has characters that are not allowed here.",
   tryAgain: "Try again",
   cannotRead: "This could not be read",
   discardTitle: "Leave without saving?",
@@ -353,6 +420,7 @@ const settings = {
     revoked: "The token works no more.",
   },
   profiles,
+  speech,
   models,
   users,
   security,

@@ -42,16 +42,25 @@ export const UNSURE = 0.5;
 /** A word stays marked over a pause this short, so that the mark does not flicker. */
 const LINGER_SECONDS = 0.6;
 
+/** So many segments may begin while somebody goes on talking. */
+const AT_ONCE = 8;
+
 type Given = Pick<Transcript, "text" | "segments" | "words">;
 
-/** As the server does it, a word is in the last segment that has begun. */
+/** As the server does it, a word is in the segment that it names, else in the last one that has begun. */
 export function segmentsOf(given: Given): Segment[] {
   const segments = given.segments.map(segmentOf);
   if (!segments.length) return bareSegments(given.text);
   segments.sort((one, other) => one.start - other.start);
+  const named = new Map(segments.map((each) => [each.id, each]));
   let at = 0;
   for (const word of given.words) {
-    if (word.start < segments[at]!.start) at = Math.max(segmentAt(segments, word.start), 0);
+    const own = word.segment ? named.get(word.segment) : undefined;
+    if (own) {
+      own.words.push(spokenOf(word));
+      continue;
+    }
+    if (word.start < segments[at]!.start) at = Math.max(lastBegun(segments, word.start), 0);
     while (at + 1 < segments.length && segments[at + 1]!.start <= word.start) at += 1;
     segments[at]!.words.push(spokenOf(word));
   }
@@ -87,8 +96,14 @@ export function lastBegun(all: readonly { start: number }[], time: number): numb
   return low - 1;
 }
 
+/** The last that has begun; of people who talk at once, whoever goes on. -1 before the first. */
 export function segmentAt(segments: readonly Segment[], time: number): number {
-  return segments[0]?.bare ? -1 : lastBegun(segments, time);
+  if (segments[0]?.bare) return -1;
+  const last = lastBegun(segments, time);
+  for (let at = last, left = AT_ONCE; at >= 0 && left > 0; at -= 1, left -= 1) {
+    if (segments[at]!.end > time) return at;
+  }
+  return last;
 }
 
 /** The word that is being spoken; -1 in a pause. */

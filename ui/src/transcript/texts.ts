@@ -98,7 +98,7 @@ const transcript = {
   candidate: "A newer transcript is ready. You have worked on this one, so it was kept.",
   compare: "Compare",
   candidateTitle: "A newer transcript",
-  candidateText: "You have edited the transcript that is there. The one that is not taken stays in the history.",
+  candidateText: "You have edited the current transcript. The one you do not choose stays in the history.",
   differ: (count: number, of: number) => `${count.toLocaleString()} of ${plural(of, "passage differs", "passages differ")}.`,
   onlyYours: "Only in yours",
   onlyNew: "only in the new one",
@@ -110,6 +110,7 @@ const transcript = {
   keepsCorrections: (kept: number, of: number) =>
     `Taking it keeps ${kept.toLocaleString()} of your ${plural(of, "correction", "corrections")}, and the names of the speakers.`,
   conflicts: (count: number) => `${plural(count, "passage is", "passages are")} heard differently where you have corrected them. Which words are right?`,
+  conflictAt: (clock: string) => `Which words are right at ${clock}?`,
   noWords: "(nothing)",
   yours: "Yours",
   theNew: "New",
@@ -139,6 +140,16 @@ const transcript = {
   outdated: "The recording was edited after this was transcribed, so times may be off.",
   transcribingAgain: "Transcribing again",
   queuedAgain: "A new transcription is queued.",
+  diarize: "Tell speakers apart",
+  diarizeMenu: "Tell speakers apart…",
+  diarizeText: "Rushes listens once more for who speaks when. The words stay as they are, with your corrections and the names you gave.",
+  diarizeCount: "How many speakers",
+  diarizeHint: "Leave it empty to find out.",
+  diarizeProblem: "A whole number from 1 to 50, or nothing.",
+  diarizeGo: "Tell apart",
+  diarizeStarted: "Listening for who speaks when. The transcript changes by itself when that is done.",
+  diarizing: "Speakers are being told apart.",
+  diarizeQueued: "Telling the speakers apart is queued.",
 };
 
 export const t = { ...shared, transcript };

@@ -49,5 +49,5 @@ const DAY_MS = 86_400_000;
 
 /** Whole days until it may be gone; 0 when that may be today, or at any moment. */
 export function daysLeft(purgeAt: string | null | undefined, now: number): number {
-  return purgeAt ? Math.max(0, Math.floor((Date.parse(purgeAt) - now) / DAY_MS)) : 0;
+  return purgeAt ? Math.max(0, Math.round((Date.parse(purgeAt) - now) / DAY_MS)) : 0;
 }

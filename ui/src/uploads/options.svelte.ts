@@ -9,9 +9,11 @@ export interface UploadOptions {
   diarize: "" | "yes" | "no";
   /** Empty: the default one. */
   profile: string;
+  /** Empty: the default one, if there is one. */
+  speechProfile: string;
 }
 
-const PLAIN: UploadOptions = { transcribe: true, language: "", diarize: "", profile: "" };
+const PLAIN: UploadOptions = { transcribe: true, language: "", diarize: "", profile: "", speechProfile: "" };
 
 export function optionsOf(text: string | null): UploadOptions {
   let kept: Partial<Record<keyof UploadOptions, unknown>> = {};
@@ -26,6 +28,7 @@ export function optionsOf(text: string | null): UploadOptions {
     language: word(kept.language),
     diarize: kept.diarize === "yes" || kept.diarize === "no" ? kept.diarize : "",
     profile: word(kept.profile),
+    speechProfile: word(kept.speechProfile),
   };
 }
 
@@ -37,6 +40,7 @@ export function metadataOf(file: { name: string; type: string }, options: Upload
     transcribe: String(options.transcribe),
     ...(options.transcribe && options.language ? { language: options.language } : {}),
     ...(options.transcribe && options.diarize ? { diarize: String(options.diarize === "yes") } : {}),
+    ...(options.transcribe && options.speechProfile ? { transcription_profile: options.speechProfile } : {}),
     ...(options.profile ? { profile: options.profile } : {}),
   };
 }

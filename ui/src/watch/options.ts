@@ -1,5 +1,6 @@
 /** What can be asked for. Pure. */
-import type { Media, Profile, SpeechModel } from "../lib/api";
+import type { Media, Profile } from "../lib/api";
+import { termsOf } from "../lib/speech";
 
 /** The names of what a profile would make of a media; without a profile, of what was made. */
 export function qualitiesToMake(media: Media, profile: Profile | undefined): string[] {
@@ -14,16 +15,12 @@ export function qualitiesToMake(media: Media, profile: Profile | undefined): str
   );
 }
 
-/** Codes that a model understands, in the order of their names; those of all when it does not say. */
-export function languagesOf(models: SpeechModel[], chosen: string, name: (code: string) => string): [string, string][] {
-  const model = models.find((each) => (chosen ? each.id === chosen : each.default));
-  const codes = model?.languages.length ? model.languages : models.flatMap((each) => each.languages);
-  return [...new Set(codes)].map((code): [string, string] => [code, name(code)]).sort((one, other) => one[1].localeCompare(other[1]));
-}
-
-export type SpeakerChoice = "none" | "find" | "number";
+/** Empty: as the profile says. */
+export type SpeakerChoice = "" | "none" | "find" | "number";
 
 export interface SpeechOptions {
+  /** What is empty is as it says. */
+  profile: string;
   model: string;
   language: string;
   speakers: SpeakerChoice;
@@ -32,26 +29,14 @@ export interface SpeechOptions {
   vocabulary: string;
 }
 
-const MOST_TERMS = 100;
-const LONGEST_TERM = 100;
-
-/** One term on each line, or between commas. */
-export function termsOf(text: string): string[] {
-  return [...new Set(text.split(/[\n,]/).map((each) => each.trim()).filter(Boolean))];
-}
-
-export function vocabularyFits(text: string): boolean {
-  const terms = termsOf(text);
-  return terms.length <= MOST_TERMS && terms.every((each) => each.length <= LONGEST_TERM);
-}
-
 /** As the server is asked. */
 export function speechBody(options: SpeechOptions) {
   const terms = termsOf(options.vocabulary);
   return {
+    profile: options.profile || null,
     model: options.model || null,
     language: options.language || null,
-    diarize: options.speakers !== "none",
+    diarize: options.speakers ? options.speakers !== "none" : null,
     speakers: options.speakers === "number" ? options.count : null,
     task: options.translate ? "translate" : "transcribe",
     vocabulary: terms.length ? terms : null,

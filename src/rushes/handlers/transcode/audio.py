@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rushes.handlers import job_log
 from rushes.handlers.transcode.segments import Background, Track, Workspace, explained, run_tracks
 from rushes.handlers.transcode.source import LIMITS, Source
 from rushes.protocol import Rendition
@@ -98,6 +99,7 @@ def _make_plans(
 ) -> None:
     """What was kept and turns out to be damaged is encoded instead: players stop at such sound."""
     command = _command(workspace, path, plans, zero, seconds)
+    _tell_of(workspace, plans)
     _make(workspace, command, [plan.name for plan in plans], watch)
     damaged = [
         replace(plan, bitrate=workspace.profile.audio_bitrate)
@@ -110,7 +112,14 @@ def _make_plans(
             workspace.progress.note(f"encoded {plan.name}", True)
             workspace.progress.change(plan.name, segments_completed=0)
         command = _command(workspace, path, damaged, zero, seconds)
+        _tell_of(workspace, damaged)
         _make(workspace, command, [plan.name for plan in damaged], watch)
+
+
+def _tell_of(workspace: Workspace, plans: Sequence[Plan]) -> None:
+    copied = [plan.name for plan in plans if plan.bitrate is None]
+    encoded = [plan.name for plan in plans if plan.bitrate is not None]
+    workspace.job.log(job_log.sounds(copied, encoded, workspace.profile.audio_bitrate))
 
 
 def _is_intact(path: Path, audio: AudioStream, watch: process.Watch) -> bool:
@@ -143,6 +152,7 @@ def make_alone(workspace: Workspace, source: Source) -> float:
     zero = begin(source.found) + workspace.begin
     command = _command(workspace, source.path, plans, zero, seconds)
     names = [plan.name for plan in plans]
+    workspace.job.log(f"encoding {', '.join(names)} with aac")
     _make(workspace, command, names, workspace.progress.watch, workspace.progress.reached)
     return max(sum(workspace.seconds_of(name)) for name in names)
 

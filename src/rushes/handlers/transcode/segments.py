@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Event
-from typing import Any
 
 from rushes import errors, sanitize
 from rushes.handlers.transcode.artifact_writer import ArtifactWriter
 from rushes.handlers.transcode.progress import ProgressReporter
 from rushes.protocol import Rendition
+from rushes.records import JsonObject
 from rushes.tools import boxes, ffmpeg, playlist, process, profile
 from rushes.tools.profile import Profile
 from rushes.tools.timeline import Segment, Timeline
@@ -36,7 +36,7 @@ class Workspace:
     artifacts: ArtifactWriter
     progress: ProgressReporter
     profile: Profile
-    edit: Mapping[str, Any]
+    edit: JsonObject
     qualities: list[str] = field(default_factory=list)
     kept: dict[str, Rendition] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class Workspace:
         return float(self.edit.get("start") or 0.0)
 
     @property
-    def overlay(self) -> Mapping[str, Any]:
+    def overlay(self) -> JsonObject:
         return self.edit.get("overlay") or {}
 
     @property

@@ -37,14 +37,10 @@ class SourceCopy:
         if (kept := workspace.kept.get(ORIGINAL)) is not None:
             workspace.progress.list(kept)
             return
-        if workspace.edit or not workspace.profile.original or not is_playable(self._video):
+        if why_not := self._why_not():
+            workspace.job.log(f"the source is not copied: {why_not}")
             return
-        if self._source.changes:
-            workspace.job.log("the source is not copied: the way it is coded changes")
-            return
-        if self._source.found.outlasted:
-            # It would end while there is still something to hear.
-            return
+        workspace.job.log("copying the picture as it is, to be watched at once")
         width, height = self._video.shown
         rate = self._video.bit_rate or self._source.found.bit_rate or GUESSED_BIT_RATE
         segment = workspace.profile.segment_seconds
@@ -58,6 +54,18 @@ class SourceCopy:
         )
         workspace.progress.list(copied)
         background.start(lambda: self._copy(background))
+
+    def _why_not(self) -> str | None:
+        if self._workspace.edit:
+            return "it is edited"
+        if not self._workspace.profile.original:
+            return "the profile does not ask for it"
+        if not is_playable(self._video):
+            return "browsers may not play it as it is"
+        if self._source.changes:
+            return "the way it is coded changes"
+        # It would end while there is still something to hear.
+        return "its sound is longer than its picture" if self._source.found.outlasted else None
 
     def _copy(self, background: Background) -> None:
         """Never a reason to fail: all else is made anyway."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import astuple
 from fractions import Fraction
-from typing import Any
 
+from rushes.records import JsonObject
 from rushes.tools import ffmpeg
 from rushes.tools.timeline import HeldFrame, Segment, Timeline
 
@@ -27,7 +26,7 @@ def cut_of(times: Timeline, start: int, stop: int) -> ffmpeg.Cut:
     )
 
 
-def packed(times: Timeline, start: int, stop: int) -> dict[str, Any]:
+def packed(times: Timeline, start: int, stop: int) -> JsonObject:
     """A part of a timeline, as the arguments of a job."""
     cut = cut_of(times, start, stop)
     return {
@@ -45,7 +44,7 @@ def packed(times: Timeline, start: int, stop: int) -> dict[str, Any]:
     }
 
 
-def unpacked(plan: Mapping[str, Any]) -> Timeline:
+def unpacked(plan: JsonObject) -> Timeline:
     return Timeline(
         time_base=Fraction(*plan["time_base"]),
         zero_pts=plan["zero_pts"],

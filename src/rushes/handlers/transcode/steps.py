@@ -11,11 +11,11 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from rushes import errors, renditions
+from rushes.handlers import job_log
 from rushes.handlers.transcode import audio, images, kept, subtitles
 from rushes.handlers.transcode.kept import MADE_ANEW, ORIGINAL
 from rushes.handlers.transcode.segments import Background, Differs, Workspace, segment_of
@@ -23,6 +23,7 @@ from rushes.handlers.transcode.source import Source, what_is_missing
 from rushes.handlers.transcode.source_copy import SourceCopy
 from rushes.handlers.transcode.video import DIVIDED, Picture
 from rushes.protocol import Rendition
+from rushes.records import JsonObject
 from rushes.tools import ffmpeg, playlist, process
 from rushes.tools.probe import refused
 from rushes.tools.timeline import OUTLASTS_SECONDS, Timeline
@@ -33,9 +34,10 @@ FIRST_PLAY_SECONDS = 2.0
 ENDED = ("completed", "failed")
 
 
-def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
+def transcode(job: JobContext, *, keep: bool = True) -> JsonObject:
     """A new version of the job's media. `keep`: go on with what an earlier attempt has made."""
     workspace = Workspace.of(job)
+    began_at = time.monotonic()
     try:
         terms = _terms(job)
         keep = keep and workspace.progress.notes.get("terms") == terms
@@ -44,15 +46,29 @@ def transcode(job: JobContext, *, keep: bool = True) -> dict[str, Any]:
         source = Source(workspace)
         if source.found.video is not None:
             source.look()
+        _tell_of(workspace, source)
+        if source.found.video is not None:
             kept.take_over(workspace, source)
         if keep or workspace.progress.notes.get(DIVIDED):
             _adopt(workspace)
-        return _video(workspace, source) if source.found.video else _sound(workspace, source)
+        make = _video if source.found.video else _sound
+        result = make(workspace, source)
+        job.log(job_log.made(result, time.monotonic() - began_at))
+        return result
     finally:
         workspace.artifacts.close()
 
 
-def span(job: JobContext) -> dict[str, Any]:
+def _tell_of(workspace: Workspace, source: Source) -> None:
+    if workspace.progress.notes.get(DIVIDED):
+        workspace.job.log("all spans are made: putting them together")
+        return
+    video = source.video if source.found.video else None
+    for line in [*job_log.found(source.found, video), *job_log.edits(workspace.edit)]:
+        workspace.job.log(line)
+
+
+def span(job: JobContext) -> JsonObject:
     """Some segments of the version that the parent makes."""
     workspace = Workspace.of(job)
     try:
@@ -60,7 +76,11 @@ def span(job: JobContext) -> dict[str, Any]:
         source = Source(workspace)
         source.rate_is(job.args.get("frame_rate"))
         workspace.progress.step("transcode")
-        return {"segments": Picture(workspace, source).encode_span()}
+        began_at = time.monotonic()
+        segments = Picture(workspace, source).encode_span()
+        spent = job_log.length(time.monotonic() - began_at)
+        job.log(f"segments {segments[0] + 1} to {segments[-1] + 1} are made; it took {spent}")
+        return {"segments": segments}
     except Differs as error:
         # Whoever has the encoder that began it may go on with it.
         raise errors.RetryLater(error.message, code=error.code) from error
@@ -86,9 +106,12 @@ def _adopt(workspace: Workspace) -> None:
         return not file or rendition.startswith("audio") or f"codecs {rendition}" in notes
 
     workspace.artifacts.adopt(wanted)
+    segments = sum("/seg_" in name for name in workspace.artifacts.files)
+    if segments and not notes.get(DIVIDED):
+        workspace.job.log(f"going on with {job_log.count(segments, 'segment')} that are there")
 
 
-def _video(workspace: Workspace, source: Source) -> dict[str, Any]:
+def _video(workspace: Workspace, source: Source) -> JsonObject:
     try:
         return _pictures(workspace, source)
     except OutOfOrder:
@@ -105,7 +128,7 @@ class OutOfOrder(Exception):
     """The times of a source turned out to be broken after the work had begun."""
 
 
-def _pictures(workspace: Workspace, source: Source) -> dict[str, Any]:
+def _pictures(workspace: Workspace, source: Source) -> JsonObject:
     progress = workspace.progress
     picture, copy = Picture(workspace, source), SourceCopy(workspace, source)
     encoded = threading.Event()
@@ -185,7 +208,7 @@ def _wait_for_first_segment(
 
 def _finish(
     workspace: Workspace, source: Source, picture: Picture, times: Timeline, *, lists_copy: bool
-) -> dict[str, Any]:
+) -> JsonObject:
     progress, video = workspace.progress, source.video
     if said := source.missing:
         workspace.warn("end_missing", said)
@@ -226,7 +249,7 @@ def _finish(
     }
 
 
-def _sound(workspace: Workspace, source: Source) -> dict[str, Any]:
+def _sound(workspace: Workspace, source: Source) -> JsonObject:
     workspace.progress.step("transcode")
     seconds = audio.make_alone(workspace, source)
     if not seconds:

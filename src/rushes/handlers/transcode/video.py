@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any, NoReturn
 
 from rushes import errors, sanitize
+from rushes.handlers import job_log
 from rushes.handlers.transcode.audio import begin
 from rushes.handlers.transcode.kept import ORIGINAL
 from rushes.handlers.transcode.segments import (
@@ -106,6 +107,9 @@ class Picture:
         times = self._source.timeline()
         workspace, encoder = self._workspace, self._encoder()
         self._leave_out_what_spans_could_not_make()
+        if not workspace.progress.notes.get(DIVIDED):
+            rungs = workspace.progress.pictures.values()
+            workspace.job.log(job_log.ladder(rungs, workspace.kept))
         self._expect(times, self._missing(times))
         size, divides = self._span_size(len(times.segments)), self.divides(times)
         encoder = self._encode_missing(background, times, size if divides else None, encoder)
@@ -114,6 +118,7 @@ class Picture:
             workspace.progress.note(DIVIDED, True)
             workspace.progress.tell()
             parts = self._parts(times, self._missing(times), size, encoder)
+            workspace.job.log(f"the rest is divided into {job_log.count(len(parts), 'span')}")
             raise errors.Divided(parts, checkpoint=workspace.progress.notes)
         times = self._without_lost_end(times)
         if lost := self._lost():

@@ -7,10 +7,9 @@ stretches, so that ten hours take no more memory than ten minutes.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rushes.engines.engine import BYTES_PER_SECOND, RATE
 from rushes.handlers.transcode.audio import begin
@@ -19,6 +18,7 @@ from rushes.handlers.transcode.source import LIMITS, SLACK_BYTES
 from rushes.handlers.transcribe import channels
 from rushes.handlers.transcribe.channels import Layout
 from rushes.handlers.transcribe.windows import Interval, Window
+from rushes.records import JsonObject
 from rushes.tools import ffmpeg, process, programs
 from rushes.tools.probe import AudioStream, Probe, probe
 from rushes.worker.context import JobContext
@@ -101,7 +101,7 @@ class Sound:
         self.warnings: list[str] = []
         self._open(edit.get("overlay") or {})
 
-    def _open(self, overlay: Mapping[str, Any]) -> None:
+    def _open(self, overlay: JsonObject) -> None:
         path = self._job.source()
         main = probe(path, _watch(self._job))
         self._expected = main.duration

@@ -7,7 +7,7 @@ whoever takes over goes on there. The document is made of the passages when the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,12 +23,14 @@ from rushes.engines.engine import (
 )
 from rushes.engines.pace import Pace
 from rushes.engines.registry import Registry
+from rushes.handlers import job_log
 from rushes.handlers.transcribe import feeds, hearing, lines, windows
 from rushes.handlers.transcribe.audio import Feed, Recording, Sound, intervals_at
 from rushes.handlers.transcribe.feeds import Chooser
 from rushes.handlers.transcribe.hearing import Hearing
 from rushes.handlers.transcribe.lines import Line, ResumePoint
 from rushes.handlers.transcribe.windows import Window
+from rushes.records import JsonObject
 from rushes.transcripts import passages, transcript
 from rushes.transcripts.transcript import Turn
 from rushes.worker.context import JobContext
@@ -45,7 +47,7 @@ ENGLISH = "en"
 LOCAL = "local"
 
 
-def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
+def transcribe(job: JobContext, registry: Registry) -> JsonObject:
     kept = list(job.passages())
     options = TranscribeOptions.read(job.args)
     if passages.tells_speakers_only(job.args):
@@ -55,6 +57,7 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
     listener = registry.speakers(options.engine) if options.diarize else engine
     job.progress(PREPARING, "preparing", engine_id=engine.id, engine_model=options.model)
     _prepare(job, engine, listener, options)
+    _tell_of(job, engine, options)
     sound = Sound(job)
     if not sound.tracks:
         job.log("there is no sound in this media")
@@ -63,6 +66,8 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
     points = _points(kept, sound, default)
     recordings = _recordings(job, sound, engine, options, points)
     try:
+        chosen, seconds = [each.feed for each in recordings], max(r.seconds for r in recordings)
+        job.log(job_log.listening(chosen, len(sound.tracks), seconds))
         work = Work(job, engine, options, recordings, kept, points, default, registry.pace)
         work.run()
         speakers = work.diarize(listener) if options.diarize else None
@@ -70,15 +75,22 @@ def transcribe(job: JobContext, registry: Registry) -> dict[str, Any]:
         for each in recordings:
             each.close()
     job.progress(MERGING, "merging")
-    seconds = max(each.seconds for each in recordings)
     result = _result(options, engine, work.language, seconds, sound.warnings)
     job.progress(SAVING, "saving")
     return result if speakers is None else {**result, "speakers": speakers}
 
 
+def _tell_of(job: JobContext, engine: Engine, options: TranscribeOptions) -> None:
+    device = engine.capabilities().device
+    line = job_log.engine(
+        engine.id, device, options.model, language=options.language, task=options.task
+    )
+    job.log(line)
+
+
 def _tell_apart(
     job: JobContext, registry: Registry, options: TranscribeOptions, kept: Sequence[Any]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Who speaks when, for words that the server has. It does not know on which of several tracks
     each was heard, so one recording is listened to."""
     listener = registry.speakers(options.engine)
@@ -97,7 +109,11 @@ def _tell_apart(
         recording.close()
     job.progress(SAVING, "saving")
     result = _result(options, listener, None, recording.seconds, sound.warnings)
-    return {**result, "speakers": len({each.speaker for each in turns})}
+    return {**result, "speakers": _speakers(turns)}
+
+
+def _speakers(turns: Sequence[Turn]) -> int:
+    return len({each.speaker for each in turns})
 
 
 def _turns_of(
@@ -115,6 +131,7 @@ def _turns_of(
         for each in listener.diarize(request, diarizing.tell, job.listen)
     ]
     diarizing.learn()
+    job.log(job_log.told_apart(_speakers(turns), diarizing.spent))
     for number, page in enumerate(passages.turn_pages(turns)):
         job.put_passage(number, page)
     return turns
@@ -155,7 +172,7 @@ class TranscribeOptions:
     track: int | None = None
 
     @classmethod
-    def read(cls, args: Mapping[str, Any]) -> TranscribeOptions:
+    def read(cls, args: JsonObject) -> TranscribeOptions:
         bounds = {name: args.get(name) for name in ("speakers", "min_speakers", "max_speakers")}
         return cls(
             engine=args.get("engine"),
@@ -180,7 +197,7 @@ def _language(given: str | None) -> str | None:
     return code if code not in ("", "auto") else None
 
 
-def _prompt(args: Mapping[str, Any]) -> str | None:
+def _prompt(args: JsonObject) -> str | None:
     """Names and terms that may come up are told as a sentence that has them."""
     said = [str(args["prompt"])] if args.get("prompt") else []
     if args.get("vocabulary"):
@@ -199,14 +216,16 @@ def _prepare(job: JobContext, engine: Engine, listener: Engine, options: Transcr
 
 
 def _fetching(job: JobContext) -> Callable[[float, str], None]:
-    told = 0.0
+    told, logged = 0.0, ""
 
     def progress(share: float, what: str) -> None:
-        nonlocal told
+        nonlocal told, logged
         job.alive()
+        if what and what != logged:
+            logged = what
+            job.log(f"fetching {what}")
         if what and time.monotonic() - told > PREPARE_SECONDS:
             told = time.monotonic()
-            job.log(f"fetching {what}: {share:.0%}")
             job.progress(PREPARING + (TRANSCRIBING - PREPARING) / 2 * share, "preparing")
 
     return progress
@@ -271,9 +290,10 @@ class Work:
             line = min(waiting, key=lambda each: each.begin or 0.0)
             for window in self._planned(line):
                 self._hear(line, window)
+        heard, spent = self._seconds - (self._began_with or 0.0), time.monotonic() - self._began_at
+        self._job.log(job_log.heard(self._number, self._spoken, spent, heard))
         if self._number:
-            heard = self._seconds - (self._began_with or 0.0)
-            self._pace.learn(self._hearing, heard, time.monotonic() - self._began_at)
+            self._pace.learn(self._hearing, heard, spent)
 
     def _planned(self, line: Line) -> Iterator[Window]:
         """The windows of its next stretch. Planning begins anew where it did before, so that the
@@ -327,9 +347,10 @@ class Work:
             diarizing = Diarizing(self._job, self._pace, self._seconds)
             turns = list(self._turns(listener, diarizing))
             diarizing.learn()
+            self._job.log(job_log.told_apart(_speakers(turns), diarizing.spent))
             for number, page in enumerate(passages.turn_pages(turns), self._number):
                 self._job.put_passage(number, page)
-        return len({each.speaker for each in turns})
+        return _speakers(turns)
 
     def _turns(self, listener: Engine, diarizing: Diarizing) -> Iterator[Turn]:
         """Who has a channel, or a track if there are no more speakers than those, is known."""
@@ -413,8 +434,12 @@ class Diarizing:
         """For one of several recordings."""
         return lambda share: self.tell((number + share) / count)
 
+    @property
+    def spent(self) -> float:
+        return time.monotonic() - self._began_at
+
     def learn(self) -> None:
-        self._pace.learn(SPEAKERS, self._seconds, time.monotonic() - self._began_at)
+        self._pace.learn(SPEAKERS, self._seconds, self.spent)
 
     def _say(self, share: float, left: float | None) -> None:
         self._job.progress(
@@ -430,7 +455,7 @@ def _result(
     language: str | None,
     seconds: float,
     warnings: Sequence[str],
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "language": ENGLISH if options.task == "translate" else language,
         "duration": seconds,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field, SecretStr
 
@@ -125,7 +124,7 @@ def sign_out(who: auth.User, services: Here, response: Response) -> None:
 def sessions(who: auth.User, services: Here) -> models.Page[models.Session]:
     with services.db.read() as tx:
         rows = store.sessions_of(tx, who.user_id)
-    items = [views.timed(models.Session, row, current=row["id"] == who.session_id) for row in rows]
+    items = [views.timed(models.Session, row, current=row.id == who.session_id) for row in rows]
     return models.Page(items=items)
 
 
@@ -185,7 +184,7 @@ def make_token(
         token_id, made = access.make_token(
             tx, user, body.name, scopes, body.expires_seconds, most=most
         )
-        row = next(row for row in store.tokens_of(tx, user.id) if row["id"] == token_id)
+        row = next(row for row in store.tokens_of(tx, user.id) if row.id == token_id)
         return models.NewToken(**_token(row).model_dump(), token=made.text)
 
     return once.run(services, who, body, models.NewToken, make)
@@ -305,9 +304,8 @@ def _me(services: Services, who: Principal) -> Me:
     )
 
 
-def _token(row: dict[str, object]) -> models.Token:
-    scopes = msgspec.json.decode(str(row["scopes"]))
-    return views.timed(models.Token, {**row, "scopes": scopes})
+def _token(token: store.Token) -> models.Token:
+    return views.timed(models.Token, token)
 
 
 def _link(services: Services, token: str) -> str:

@@ -26,7 +26,7 @@ class _Spoken:
     transcript_id: str
     revision: int
     language: str | None
-    names: str
+    names: tuple[tuple[str, str], ...]
 
 
 def written(db: Database, item: Media, *, hls: bool = False) -> str:
@@ -59,11 +59,11 @@ def _found(db: Database, item: Media) -> _Spoken:
 
 def _spoken(db: Database, item: Media) -> _Spoken | None:
     with db.read() as tx:
-        row = transcript_store.about_current(tx, item.id)
-    if row is None:
+        about = transcript_store.about_current(tx, item.id)
+    if about is None:
         return None
-    names = row["speaker_names"]
-    return _Spoken(item.id, row["id"], row["revision"], row["language"], names)
+    names = tuple(sorted(about.names.items()))
+    return _Spoken(item.id, about.id, about.revision, about.language, names)
 
 
 def _vtt(db: Database, spoken: _Spoken, duration: float | None, hls: bool) -> str:

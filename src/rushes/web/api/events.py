@@ -61,7 +61,12 @@ async def events(
         subscription.close()
         services.holds.leave(hold)
 
-    body = sse.stream(subscription, still_allowed=recheck(services, request, who))
+    body = sse.stream(
+        subscription,
+        still_allowed=recheck(services, request, who),
+        keep_alive_seconds=services.settings.event_keep_alive,
+        retry_seconds=services.settings.event_retry,
+    )
     return HeldStream(body, leave, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
 

@@ -189,22 +189,22 @@ class _Collector:
         )
         with self._site.db.read() as tx:
             now = read_store.now(tx)
-            for each in prune_store.pruned(tx):
-                pruned.add_metric([each["kind"]], each["count"])
+            for deleted in prune_store.pruned(tx):
+                pruned.add_metric([deleted.kind], deleted.count)
             for each in count_store.incidents(tx):
-                family = recovered if each["type"] == count_store.RECOVERED else given_up
-                family.add_metric([each["kind"]], each["count"])
+                family = recovered if each.type == count_store.RECOVERED else given_up
+                family.add_metric([each.kind], each.count)
         rows = self._site.totals.get(self._site.db)
         for row in rows:
-            if row["state"] in LIVE_STATES:
-                depth.add_metric([row["kind"], row["state"]], row["count"])
+            if row.state in LIVE_STATES:
+                depth.add_metric([row.kind, row.state], row.count)
             else:
-                ended.add_metric([row["kind"], row["state"]], row["count"])
-            if row["state"] == "queued" and row["oldest_queued_at"] is not None:
-                oldest.add_metric([row["kind"]], (now - row["oldest_queued_at"]) / 1000)
-            if row["state"] == "completed":
-                wait.add_metric([row["kind"]], float(row["wait_ms"] or 0) / 1000)
-                run.add_metric([row["kind"]], float(row["run_ms"] or 0) / 1000)
+                ended.add_metric([row.kind, row.state], row.count)
+            if row.state == "queued" and row.oldest_queued_at is not None:
+                oldest.add_metric([row.kind], (now - row.oldest_queued_at) / 1000)
+            if row.state == "completed":
+                wait.add_metric([row.kind], (row.wait_ms or 0) / 1000)
+                run.add_metric([row.kind], (row.run_ms or 0) / 1000)
         workers = GaugeMetricFamily("rushes_workers", "Workers by status.", labels=["status"])
         for status, count in _counts(self._site)["workers"].items():
             workers.add_metric([status], count)
@@ -217,15 +217,15 @@ def _counts(services: Services) -> dict[str, Any]:
     offline_ms = int(services.settings.offline_threshold * 1000)
     jobs = dict.fromkeys((*LIVE_STATES, "completed", "failed", "canceled"), 0)
     workers = dict.fromkeys((str(status) for status in WorkerStatus), 0)
-    for row in services.totals.get(services.db):
-        jobs[row["state"]] += row["count"]
+    for counted in services.totals.get(services.db):
+        jobs[counted.state] += counted.count
     incidents = dict.fromkeys((count_store.RECOVERED, count_store.GIVEN_UP), 0)
     with services.db.read() as tx:
         now = read_store.now(tx)
         for each in fleet.all_workers(tx):
             workers[each.status(now, offline_ms)] += 1
         for row in count_store.incidents(tx):
-            incidents[row["type"]] += row["count"]
+            incidents[row.type] += row.count
     return {"jobs": jobs, "workers": workers, "incidents": incidents}
 
 

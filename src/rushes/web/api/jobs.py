@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -142,7 +142,13 @@ def why(job_id: JobId, who: auth.User, services: Here) -> Why:
     with services.db.read() as tx:
         job = found(tx, job_id, who.sees)
         told = queue_report.why(tx, job, services.queue.terms, offline_after_ms=offline_ms)
-    return Why(id=job_id, **{name: told[name] for name in told if name != "job_id"})
+    return Why(
+        id=job_id,
+        state=told.state,
+        position=told.position,
+        reasons=[asdict(each) for each in told.reasons],
+        workers_that_could=told.workers_that_could,
+    )
 
 
 @router.get("/jobs/{job_id}/executions")
@@ -241,7 +247,9 @@ def stats(who: auth.User, services: Here) -> models.QueueStats:
         rows = read_store.stats(tx, who.sees)
         groups = read_store.failure_groups(tx, who.sees)
         paused = read_store.pauses(tx)
-    return models.QueueStats(**queue_report.summary(rows, groups, paused))
+    told = queue_report.summary(rows, groups, paused)
+    failures = [views.timed(models.FailureGroup, each) for each in groups]
+    return views.timed(models.QueueStats, told, failures=failures)
 
 
 @router.get("/queue/history")
@@ -256,7 +264,11 @@ def history(
     first, and also where there was nothing."""
     wanted = JobFilter(user_id=who.sees, kind=kind, not_kinds=_words(not_kind))
     with services.db.read() as tx:
-        return models.QueueHistory(**queue_report.history(tx, wanted, hours))
+        told = queue_report.history(tx, wanted, hours)
+    items = [
+        views.timed(models.QueueBucket, each, at=clock.rfc3339(each.at)) for each in told.items
+    ]
+    return models.QueueHistory(bucket_seconds=told.bucket_seconds, items=items)
 
 
 @router.post("/queue/pause")

@@ -185,8 +185,8 @@ def output_file(
     """A file of what is published in this slot, with ranges."""
     with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
-        row = output_store.file(tx, item.id, slot, name)
-    return _send(request, services, row)
+        found = output_store.file(tx, item.id, slot, name)
+    return _send(request, services, found[0] if found else None)
 
 
 @shared.get("/outputs", dependencies=[auth.Public])
@@ -223,8 +223,9 @@ def shared_output_file(
     whole source, so what they make may tell of what was cut off."""
     with services.db.read() as tx:
         item = _by_token(tx, token)
-        row = None if item.edit.cuts else output_store.file(tx, item.id, slot, name)
-    return _send(request, services, row if row and kinds.get(row["kind"]).shared else None)
+        found = None if item.edit.cuts else output_store.file(tx, item.id, slot, name)
+    shown = found[0] if found and kinds.get(found[1]).shared else None
+    return _send(request, services, shown)
 
 
 def _by_token(tx: Tx, token: str) -> media.Media:
@@ -234,15 +235,15 @@ def _by_token(tx: Tx, token: str) -> media.Media:
     return item
 
 
-def _send(request: Request, services: Services, row: dict[str, Any] | None) -> Response:
-    if row is None:
+def _send(request: Request, services: Services, file: media.StoredFile | None) -> Response:
+    if file is None:
         raise errors.NotFound("no such file")
     return ranges.from_storage(
         request,
         services.storage,
-        row["key"],
-        row["size_bytes"],
-        content_type=row["content_type"],
-        etag=row["sha256"],
+        file.key,
+        file.size_bytes,
+        content_type=file.content_type,
+        etag=file.sha256,
         headers={**playback.SANDBOX, "Cache-Control": playback.FRESH},
     )

@@ -174,9 +174,9 @@ def _by_token(services: Services, token: str) -> Media:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An artifact's row, or the text of a file that is written when it is asked for."""
+    """An artifact, or the text of a file that is written when it is asked for."""
 
-    content: dict[str, Any] | str
+    content: media.StoredFile | str
     is_final: bool
     suffix: str = "m3u8"
 
@@ -230,12 +230,12 @@ def _captioned(
 ) -> _Found:
     """There may be captions the next time, if there are none now."""
     content = found.content
-    is_odd = isinstance(content, dict) and content["size_bytes"] > MASTER_LIMIT_BYTES
+    is_odd = not isinstance(content, str) and content.size_bytes > MASTER_LIMIT_BYTES
     if is_odd or item.current_version_id not in (None, version_id):
         return found
     language = captioned.language(services.db, item)
     if language is not None:
-        text = content if isinstance(content, str) else _text(services.storage, content["key"])
+        text = content if isinstance(content, str) else _text(services.storage, content.key)
         if name == playlist.MANIFEST:
             content = playlist.manifest_with_captions(text, captioned.VTT, language)
         else:
@@ -256,7 +256,7 @@ def _find_file(services: Services, item: Media, version_id: str, name: str) -> _
             return _Found(content, is_final=False)
     # It may have been published since the media was looked at.
     row = _published(services.db, item.id, version_id, name)
-    if row["retired_at"] is not None:
+    if row.retired_at is not None:
         # It may be gone any time, so what is remembered of it does not count.
         row = _published.__wrapped__(services.db, item.id, version_id, name)
     return _Found(row, is_final=True)
@@ -264,7 +264,7 @@ def _find_file(services: Services, item: Media, version_id: str, name: str) -> _
 
 def _growing(
     services: Services, item: Media, version_id: str, name: str
-) -> dict[str, Any] | str | None:
+) -> media.StoredFile | str | None:
     """Of the version that is being made; None for any other, and for a file that is not there."""
     with services.db.read() as tx:
         building = playback_store.building(tx, [item.id]).get(item.id)
@@ -289,8 +289,8 @@ def _playlist(tx: Tx, building: growing.Building, name: str) -> str | None:
         return growing.master(building.renditions, files)
     if file != growing.PLAYLIST:
         return None
-    rows = playback_store.in_folder(tx, building.version_id, folder)
-    return growing.media_playlist(building, folder, rows)
+    seconds = playback_store.seconds_of(tx, building.version_id, folder)
+    return growing.media_playlist(building, folder, seconds)
 
 
 def _answer(request: Request, services: Services, found: _Found, cache: str) -> Response:
@@ -301,16 +301,16 @@ def _answer(request: Request, services: Services, found: _Found, cache: str) -> 
     return ranges.from_storage(
         request,
         services.storage,
-        found.content["key"],
-        found.content["size_bytes"],
-        content_type=found.content["content_type"],
-        etag=found.content["sha256"],
+        found.content.key,
+        found.content.size_bytes,
+        content_type=found.content.content_type,
+        etag=found.content.sha256,
         headers=headers,
     )
 
 
 @lru_cache(maxsize=20_000)
-def _published(db: Database, media_id: str, version_id: str, name: str) -> dict[str, Any]:
+def _published(db: Database, media_id: str, version_id: str, name: str) -> media.StoredFile:
     """Published versions never change, so what is found is remembered; what is not raises."""
     with db.read() as tx:
         found = media_store.published_artifact(tx, media_id, version_id, name)

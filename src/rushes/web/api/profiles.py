@@ -117,7 +117,7 @@ def delete(name: Name, who: auth.Admin, services: Here) -> None:
 
 @speech.get("")
 def list_speech(who: auth.User, services: Here) -> models.Page[TranscriptionProfile]:
-    """All of them, by name."""
+    """All of them, the default first: it is for what names none."""
     with services.db.read() as tx:
         found = speech_profiles.list_profiles(tx)
     return models.Page(items=[_speech_view(each) for each in found])

@@ -49,19 +49,19 @@ def security_log(
     page = found[:limit]
     more = len(found) > limit
     return models.Page(
-        items=[_entry(row) for row in page], next_cursor=page[-1]["id"] if more else None
+        items=[_entry(row) for row in page], next_cursor=page[-1].id if more else None
     )
 
 
-def _entry(row: dict[str, Any]) -> SecurityEntry:
+def _entry(row: security_store.Entry) -> SecurityEntry:
     return SecurityEntry(
-        id=row["id"],
-        at=clock.rfc3339(row["at"]),
-        action=row["type"],
-        user_id=row["user_id"],
-        user_name=row["user_name"],
-        subject=row["subject"],
-        address=row["address"],
-        request_id=row["request_id"],
-        detail=msgspec.json.decode(row["detail"]),
+        id=row.id,
+        at=clock.rfc3339(row.at),
+        action=row.type,
+        user_id=row.user_id,
+        user_name=row.user_name,
+        subject=row.subject,
+        address=row.address,
+        request_id=row.request_id,
+        detail=msgspec.json.decode(row.detail),
     )

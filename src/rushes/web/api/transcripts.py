@@ -21,7 +21,8 @@ from rushes.media import library, pipeline
 from rushes.media.media import Media
 from rushes.transcripts import archive, captions, editing, passages
 from rushes.transcripts import language as languages
-from rushes.transcripts.archive import About, Kept
+from rushes.transcripts.archive import Kept
+from rushes.transcripts.store import About
 from rushes.web import auth, models, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import upload_docs, uploads

@@ -66,7 +66,8 @@ def summary(who: auth.User, services: Here, everyone: Everyone = False) -> Trash
     """How much is in your trash."""
     with services.db.read() as tx:
         found = trash_store.summary(tx, who.sees if everyone else who.user_id)
-    return Trash(**found, period_seconds=services.settings.trash_period)
+    period = services.settings.trash_period
+    return Trash(items=found.items, size_bytes=found.size_bytes, period_seconds=period)
 
 
 @router.post("/actions")

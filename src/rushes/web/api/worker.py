@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import queue as queues
-import random
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -22,15 +21,17 @@ from rushes.accounts import access, keys, security_log, throttle
 from rushes.accounts.access import KeyHolder
 from rushes.db.database import Tx
 from rushes.dispatch import WorkerCalls, shown_hello
+from rushes.fleet import store as fleet
 from rushes.fleet.worker import encode_limited
 from rushes.jobs.queue import Claimant
 from rushes.kinds import Grant
-from rushes.protocol import VERBS, Assignment, Claim, Hello, capability_words
+from rushes.protocol import VERBS, Claim, Hello, capability_words
 from rushes.verbs import Verb
 from rushes.web import auth
 from rushes.web.api import worker_models
 from rushes.web.api.worker_models import Join, Register, Registered
 from rushes.web.http import idempotency, ranges
+from rushes.web.http.executors import HEARTBEATS, REPORTS, in_thread
 from rushes.web.http.problems import documented
 from rushes.web.services import Here, Services
 
@@ -130,12 +131,17 @@ def add_routes(router: APIRouter, table: Iterable[Verb]) -> None:
             )
 
 
-def _route(verb: Verb) -> Callable[..., Response]:
-    def serve(worker: KeyHolder, services: Services, **given: Any) -> Response:
+def _route(verb: Verb) -> Callable[..., Awaitable[Response]]:
+    executor = HEARTBEATS if verb is HEARTBEAT else REPORTS
+
+    def answered(worker: KeyHolder, services: Services, given: dict[str, Any]) -> Response:
         body = given.pop("body", None)
         said = given if body is None else {**given, **body.model_dump(exclude_unset=True)}
         answer = getattr(_calls(services, worker), verb.name)(**verb.understood(said))
         return _json(verb, answer)
+
+    async def serve(worker: KeyHolder, services: Services, **given: Any) -> Response:
+        return await in_thread(executor, answered, worker, services, given)
 
     parameters = {"worker": auth.WorkerKey, "services": Here}
     if verb.by_header:
@@ -153,6 +159,7 @@ def _route(verb: Verb) -> Callable[..., Response]:
     return serve
 
 
+HEARTBEAT = VERBS["heartbeat"]
 add_routes(router, VERBS.values())
 
 CLAIM, SOURCE, PUT = VERBS["claim"], VERBS["read_source"], VERBS["put_artifact"]
@@ -164,6 +171,11 @@ async def claim(
     body: ClaimRequest, request: Request, worker: auth.WorkerKey, services: Here
 ) -> Response:
     """Up to `limit` jobs; with `wait_seconds` answered the moment one fits."""
+    if services.stopping.is_set():
+        raise _leaving()
+    if body.boot_id is None or body.boot_id != worker.worker.boot_id:
+        # Another process of it may have said hello since, to another server: its kinds count.
+        worker = await in_thread(REPORTS, _as_it_is_now, services, worker)
     me = Claimant(
         id=worker.id,
         name=worker.name,
@@ -171,27 +183,41 @@ async def claim(
         capabilities=worker.worker.capabilities,
         boot_id=body.boot_id,
     )
-    if services.stopping.is_set():
-        raise errors.Unavailable("the server is stopping: ask again in a moment")
-    until = time.monotonic() + body.wait_seconds
-    again = await asyncio.to_thread(services.dispatch.claimed_before, me.id, body.request_id)
-    if covered := [each for each in again if worker.grant.covers(each.kind)]:
-        return _json(CLAIM, covered)
-    while True:
-        mark = services.bell.mark()
-        jobs: list[Assignment] = []
-        if not services.stopping.is_set():
-            jobs = await asyncio.to_thread(services.dispatch.claim, me, body.limit, body.request_id)
-        left = until - time.monotonic()
-        if await request.is_disconnected():
+    now = body.wait_seconds == 0
+    answer = services.dispatcher.ask(me, body.limit, body.request_id, now=now)
+    if answer is None:
+        raise _leaving()
+    found = asyncio.wrap_future(answer)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        either: list[asyncio.Future[Any]] = [found, gone]
+        timeout = None if now else body.wait_seconds
+        await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        jobs = [] if answer.cancel() else await found
+        if gone.done():
             # Nobody is there to take them; otherwise they would wait for their lease to run out.
             for job in jobs:
-                await asyncio.to_thread(services.dispatch.release, job.claim)
-            jobs, left = [], 0
-        if jobs or left <= 0 or services.stopping.is_set():
-            return _json(CLAIM, jobs)
-        poll = services.settings.poll_interval * random.uniform(0.75, 1.25)
-        await services.doorbell.wait(mark, min(left, poll))
+                await in_thread(REPORTS, services.dispatch.release, job.claim)
+            jobs = []
+    finally:
+        gone.cancel()
+        answer.cancel()
+    return _json(CLAIM, jobs)
+
+
+def _leaving() -> errors.Unavailable:
+    return errors.Unavailable("the server is stopping: ask again in a moment")
+
+
+def _as_it_is_now(services: Services, worker: KeyHolder) -> KeyHolder:
+    with services.db.read() as tx:
+        found = fleet.get(tx, worker.id)
+    return worker if found is None else replace(worker, worker=found)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @router.get(
@@ -243,7 +269,7 @@ async def put_artifact(
 ) -> Response:
     """One finished file. Repeating it with the same content is harmless."""
     held = Claim(job_id, claim_id)
-    await asyncio.to_thread(_calls(services, worker).check, held)
+    await in_thread(REPORTS, _calls(services, worker).check, held)
     pipe = _Pipe()
     saving = asyncio.get_running_loop().run_in_executor(
         _writers, services.dispatch.put_artifact, held, name, pipe, sha256, seconds

@@ -81,12 +81,12 @@ def invite(
     def make(tx: Tx) -> models.Invite:
         row, code = access.invite(tx, body.name, grant, who.user_id)
         return models.Invite(
-            id=row["id"],
-            name=row["name"],
+            id=row.id,
+            name=row.name,
             kinds=None if grant.kinds is None else list(grant.kinds),
             code=code,
             command=f"rushes worker --server {services.base_url} --join {code}",
-            expires_at=clock.rfc3339(row["expires_at"]),
+            expires_at=clock.rfc3339(row.expires_at),
         )
 
     return once.run(services, who, body, models.Invite, make)
@@ -137,6 +137,7 @@ def revoke_key(
 ) -> None:
     """The key stops working at once."""
     services.db.run(lambda tx: access.revoke_worker_key(tx, worker_id, prefix))
+    services.known_workers.forget(worker_id)
 
 
 def _set(services: Here, worker_id: str, state: AdminState) -> models.Worker:
@@ -145,7 +146,9 @@ def _set(services: Here, worker_id: str, state: AdminState) -> models.Worker:
         tx.wake_after_commit(services.bell.ring)
         return _view(services, tx, worker_id)
 
-    return services.db.run(change)
+    shown = services.db.run(change)
+    services.known_workers.forget(worker_id)
+    return shown
 
 
 def _view(services: Here, tx: Tx, worker_id: str) -> models.Worker:

@@ -70,9 +70,9 @@ class Repeat:
         row = store.kept_answer(tx, who.user_id, self.key)
         if row is None:
             return None
-        if row["fingerprint"] != fingerprint:
+        if row.fingerprint != fingerprint:
             raise errors.BadField("Idempotency-Key", "was used for another request before")
-        return str(row["body"])
+        return row.body
 
     def forget(self, tx: Tx, who: Principal) -> None:
         """What was made is not there any more: with this key it may be made again."""

@@ -38,12 +38,12 @@ def cut_ended(services: Services, user_id: str | None = None) -> None:
     if not holds:
         return
     given = [
-        {
-            "number": number,
-            "user_id": each.user_id,
-            "session_id": each.session_id,
-            "token_id": each.token_id,
-        }
+        accounts.Holder(
+            number=number,
+            user_id=each.user_id,
+            session_id=each.session_id,
+            token_id=each.token_id,
+        )
         for number, each in enumerate(holds)
     ]
     with services.db.read() as tx:

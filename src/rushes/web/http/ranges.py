@@ -6,7 +6,6 @@ like that, and servers that assemble them can be made to work very hard.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import re
@@ -20,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from rushes.storage.storage import Storage
 from rushes.web.http import problems
+from rushes.web.http.executors import READS, in_thread
 
 CHUNK_BYTES = 512 * 1024
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -92,7 +92,7 @@ class _FileResponse(StreamingResponse):
     async def _chunks(self, start: int, end: int) -> AsyncIterator[bytes]:
         while start < end:
             size = min(CHUNK_BYTES, end - start)
-            chunk = await asyncio.to_thread(os.pread, self._file, size, start)
+            chunk = await in_thread(READS, os.pread, self._file, size, start)
             if not chunk:
                 return
             start += len(chunk)

@@ -18,9 +18,7 @@ log = logging.getLogger("rushes.web")
 MEDIA_TYPE = "text/event-stream"
 # Proxies must neither keep nor hold back what they pass on.
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-KEEPALIVE_SECONDS = 15.0
 CHECK_SECONDS = 30.0
-RETRY_MS = 2_000
 
 
 def since(last_event_id: str | None) -> int | None:
@@ -34,7 +32,8 @@ async def stream(
     subscription: Subscription,
     *,
     still_allowed: Callable[[], bool],
-    keepalive_seconds: float = KEEPALIVE_SECONDS,
+    keep_alive_seconds: float,
+    retry_seconds: float,
     check_seconds: float = CHECK_SECONDS,
 ) -> AsyncIterator[bytes]:
     """Until the client leaves, the relay closes, or `still_allowed` (asked in a thread) denies."""
@@ -45,8 +44,8 @@ async def stream(
             return
         # So that a client which has heard nothing yet also comes back to where it was.
         told = subscription.position
-        yield b"retry: %d\nid: %d\n\n" % (RETRY_MS, told)
-        while (messages := await subscription.take(keepalive_seconds)) is not None:
+        yield b"retry: %d\nid: %d\n\n" % (retry_seconds * 1000, told)
+        while (messages := await subscription.take(keep_alive_seconds)) is not None:
             if loop.time() >= check_at:
                 if not await asyncio.to_thread(still_allowed):
                     return
@@ -55,7 +54,7 @@ async def stream(
                 yield b"".join([message.frame for message in messages])
                 told = messages[-1].position
             else:
-                yield _keepalive(told, subscription.position)
+                yield _keep_alive(told, subscription.position)
                 told = subscription.position
     except errors.Unavailable as error:
         log.warning("a stream of events ended: %s", error.message)
@@ -63,6 +62,6 @@ async def stream(
         subscription.close()
 
 
-def _keepalive(told: int, position: int) -> bytes:
+def _keep_alive(told: int, position: int) -> bytes:
     """With the position when others' events have passed since, so that coming back is quick."""
     return b": keep-alive\n\n" if position == told else b": keep-alive\nid: %d\n\n" % position

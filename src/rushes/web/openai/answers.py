@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from rushes.engines import catalog
-from rushes.transcripts import captions, editing
-from rushes.transcripts.transcript import Transcript, TranscriptSegment, Word, joined
+from rushes.transcripts import captions
+from rushes.transcripts.transcript import Transcript, TranscriptSegment, Word, joined, words_of
 
 Format = Literal["json", "text", "srt", "vtt", "verbose_json", "diarized_json"]
 
@@ -75,7 +75,7 @@ def _usage(heard: Heard) -> dict[str, Any]:
 
 
 def _verbose(heard: Heard, words: bool) -> dict[str, Any]:
-    of = editing.words_of(heard.transcript)
+    of = words_of(heard.transcript)
     made = {
         "task": heard.task,
         "language": _language(heard),

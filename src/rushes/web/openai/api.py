@@ -7,6 +7,7 @@ is forgotten with the answer, unless the request says `store`; then who leaves d
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any
@@ -16,11 +17,13 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 
+from rushes import errors
+from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.engines.engine import Task
 from rushes.jobs import read_store
 from rushes.jobs.job import LIVE, Job, State
-from rushes.media import library, pipeline
+from rushes.media import library, pipeline, purge
 from rushes.media import store as media_store
 from rushes.uploads.upload import UploadOptions
 from rushes.web import auth
@@ -38,9 +41,10 @@ from rushes.web.openai.following import (
     Failed,
     TranscriptionFollower,
 )
-from rushes.web.openai.forgetting import Awaited
 from rushes.web.openai.form import Asked
 from rushes.web.services import Here, Services
+
+log = logging.getLogger("rushes.web")
 
 # Their libraries repeat what took too long, and say so.
 TRIED_BEFORE = "x-stainless-retry-count"
@@ -277,3 +281,47 @@ def _ending(heard: Heard, asked: Asked, said: str) -> list[dict[str, Any]]:
     if asked.format == "diarized_json":
         events += openai_answers.speaker_segments(heard)
     return [*events, openai_answers.done(heard)]
+
+
+class Awaited:
+    """A media while requests wait for its words: the same one may be sent again meanwhile, and
+    whoever is last to be answered forgets it. Only in the event loop's thread. What this misses,
+    because somebody hung up or the server was killed, the chores find: nobody says any more that
+    the media is waited for."""
+
+    def __init__(
+        self,
+        services: Services,
+        who: Principal,
+        once: idempotency.Repeat,
+        media_id: str,
+        *,
+        is_stored: bool,
+    ) -> None:
+        self._site = services
+        self._who = who
+        self._once = once
+        self._media_id = media_id
+        self._is_stored = is_stored
+
+    def __enter__(self) -> None:
+        self._site.awaited[self._media_id] += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._site.awaited[self._media_id] -= 1
+        if not self._site.awaited[self._media_id]:
+            del self._site.awaited[self._media_id]
+
+    async def forget(self) -> None:
+        """Never a reason to fail."""
+        if self._is_stored or self._site.awaited[self._media_id] > 1:
+            return
+        try:
+            await asyncio.to_thread(self._forget)
+        except (errors.RushesError, OSError):
+            log.warning("what was transcribed is forgotten a little later", exc_info=True)
+
+    def _forget(self) -> None:
+        services = self._site
+        services.db.run(lambda tx: self._once.forget(tx, self._who))
+        purge.forget(services.db, services.queue, services.storage, self._media_id)

@@ -17,6 +17,7 @@ from rushes.jobs import store as jobs
 from rushes.jobs.job import TERMINAL, Job, State
 from rushes.live import EventFilter, Message, Subscription
 from rushes.media import store as media
+from rushes.records import JsonObject
 from rushes.transcripts import archive, passages
 from rushes.transcripts.transcript import clean
 from rushes.web.openai.answers import Heard
@@ -154,7 +155,7 @@ class TranscriptionFollower:
             raise Failed(404, "not_found", "the transcription is not there any more")
         return self._told_anew((number, passages.told(number, each)) for number, each in found)
 
-    def _told_anew(self, given: Iterable[tuple[int, dict[str, Any] | None]]) -> list[str]:
+    def _told_anew(self, given: Iterable[tuple[int, JsonObject | None]]) -> list[str]:
         texts = []
         for number, passage in given:
             if number > self._told:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0021"
-down_revision = "0019"
+revision = "0023"
+down_revision = "0022"
 
 LIVE_COUNTS = """
 CREATE TABLE live_counts (

@@ -1,0 +1,248 @@
+"""One claimer for all who wait: who gets what, what it costs, and who is not forgotten."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from rushes import errors, ids
+from rushes.accounts.known_workers import KnownWorkers
+from rushes.dispatch import Dispatch
+from rushes.dispatcher import Dispatcher
+from rushes.fleet import store as fleet
+from rushes.fleet.worker import AdminState
+from rushes.jobs.job import Priority, State
+from rushes.jobs.policy import Strand
+from rushes.jobs.queue import Claimant
+from rushes.protocol import Assignment
+from world import World
+
+SECONDS = 20.0
+Answer = Future[list[Assignment]]
+
+
+class Counting(Dispatch):
+    """Counts what it is asked, and tells when it has looked."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.db, world.queue)
+        self.looks = self.claims = 0
+        self.looked = threading.Condition()
+        self.broken = False
+
+    def offers(self, kinds: Collection[str]) -> list[Strand]:
+        if self.broken:
+            raise errors.DatabaseDown("the database is away")
+        return super().offers(kinds)
+
+    def claim(
+        self, worker: Claimant, limit: int, request_id: str | None = None
+    ) -> list[Assignment]:
+        self.claims += 1
+        return super().claim(worker, limit, request_id)
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        with self.looked:
+            assert self.looked.wait_for(is_so, SECONDS)
+
+
+class Told(Dispatcher):
+    """A dispatcher that never polls by itself, and says when a round is over."""
+
+    def __init__(self, dispatch: Counting, world: World) -> None:
+        known = KnownWorkers(world.db, world.queue, heartbeat_seconds=15)
+        super().__init__(dispatch, world.bell, known, poll_seconds=3600)
+        self._counting = dispatch
+
+    def _look(self) -> None:
+        super()._look()
+        with self._counting.looked:
+            self._counting.looks += 1
+            self._counting.looked.notify_all()
+
+
+@pytest.fixture
+def dispatch(world: World) -> Counting:
+    return Counting(world)
+
+
+@pytest.fixture
+def dispatcher(dispatch: Counting, world: World) -> Iterator[Told]:
+    with closing(Told(dispatch, world)) as dispatcher:
+        yield dispatcher
+
+
+def ask(
+    dispatcher: Dispatcher, worker: Claimant, request_id: str | None = None, *, now: bool = False
+) -> Answer:
+    answer = dispatcher.ask(worker, 1, request_id, now=now)
+    assert answer is not None
+    return answer
+
+
+def waiting_in_vain(dispatch: Counting, dispatcher: Dispatcher, worker: Claimant) -> Answer:
+    """Who has looked, and found nothing."""
+    before = dispatch.looks
+    answer = ask(dispatcher, worker)
+    dispatch.wait_for(lambda: dispatch.looks > before)
+    assert not answer.done()
+    return answer
+
+
+def test_whoever_waits_gets_a_job_the_moment_it_is_there(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    answer = waiting_in_vain(dispatch, dispatcher, world.worker())
+    job_id = world.enqueue()
+    [job] = answer.result(SECONDS)
+    assert job.job_id == job_id
+    assert world.job(job_id).state is State.PROCESSING
+
+
+def test_what_waits_already_is_given_at_once(world: World, dispatcher: Told) -> None:
+    job_id = world.enqueue()
+    [job] = ask(dispatcher, world.worker()).result(SECONDS)
+    assert job.job_id == job_id
+
+
+def test_a_ring_costs_one_round_however_many_wait(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    workers = [world.worker() for _ in range(30)]
+    answers = [waiting_in_vain(dispatch, dispatcher, workers[0])]
+    answers += [ask(dispatcher, each) for each in workers[1:]]
+    before = dispatch.claims
+    job_ids = {world.enqueue(), world.enqueue()}
+    while sum(each.done() for each in answers) < 2:
+        looks = dispatch.looks
+        dispatch.wait_for(lambda looks=looks: dispatch.looks > looks)  # type: ignore[misc]
+    given = [each.result()[0].job_id for each in answers if each.done()]
+    assert set(given) == job_ids
+    assert len(given) == 2
+    # Each job its claim, and in each of two rounds at most two that find nothing left.
+    assert dispatch.claims - before <= 6
+
+
+def test_who_comes_where_others_wait_in_vain_costs_no_look(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    waiting_in_vain(dispatch, dispatcher, world.worker())
+    looks, claims = dispatch.looks, dispatch.claims
+    late = [ask(dispatcher, world.worker()) for _ in range(5)]
+    other = world.worker(kinds=("other",))
+    # Somebody of another kind looks, and only then: the ones before have caused none.
+    waiting_in_vain(dispatch, dispatcher, other)
+    assert dispatch.looks == looks + 1
+    assert dispatch.claims == claims
+    assert not any(each.done() for each in late)
+
+
+def test_jobs_go_to_those_who_can_do_them(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    plain = waiting_in_vain(dispatch, dispatcher, world.worker())
+    able = waiting_in_vain(dispatch, dispatcher, world.worker(capabilities=("gpu",)))
+    other = waiting_in_vain(dispatch, dispatcher, world.worker(kinds=("other",)))
+    before = dispatch.claims
+    job_id = world.enqueue(needs=["gpu"])
+    assert able.result(SECONDS)[0].job_id == job_id
+    dispatch.wait_for(lambda: not dispatcher._has_news)
+    assert not plain.done()
+    assert not other.done()
+    # The others were not even asked for.
+    assert dispatch.claims == before + 1
+
+
+def test_who_is_kept_for_urgent_work_is_given_no_other(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    urgent = replace(world.worker(), lowest_priority=Priority.HIGH)
+    answer = waiting_in_vain(dispatch, dispatcher, urgent)
+    before = dispatch.looks
+    world.enqueue(priority="low")
+    dispatch.wait_for(lambda: dispatch.looks > before)
+    assert not answer.done()
+    job_id = world.enqueue(priority="high")
+    assert answer.result(SECONDS)[0].job_id == job_id
+
+
+def test_a_disabled_worker_does_not_stand_in_others_way(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    first, second = world.worker(), world.worker()
+    in_vain = waiting_in_vain(dispatch, dispatcher, first)
+    served = ask(dispatcher, second)
+    world.run(lambda tx: fleet.set_state(tx, first.id, AdminState.DISABLED))
+    job_id = world.enqueue()
+    assert served.result(SECONDS)[0].job_id == job_id
+    assert not in_vain.done()
+
+
+def test_who_asks_for_what_there_is_now_is_answered_with_nothing(
+    world: World, dispatcher: Told
+) -> None:
+    assert ask(dispatcher, world.worker(), now=True).result(SECONDS) == []
+
+
+def test_who_has_left_is_given_nothing(world: World, dispatch: Counting, dispatcher: Told) -> None:
+    gone = waiting_in_vain(dispatch, dispatcher, world.worker())
+    there = ask(dispatcher, world.worker())
+    assert gone.cancel()
+    job_id = world.enqueue()
+    assert there.result(SECONDS)[0].job_id == job_id
+
+
+def test_what_was_claimed_for_somebody_who_left_meanwhile_is_given_back(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    claim = dispatch.claim
+    left: list[bool] = []
+
+    def leaving(worker: Claimant, limit: int, request_id: str | None = None) -> list[Assignment]:
+        jobs = claim(worker, limit, request_id)
+        if jobs and not left:
+            left.append(answer.cancel())
+        return jobs
+
+    dispatch.claim = leaving  # type: ignore[method-assign]
+    answer = waiting_in_vain(dispatch, dispatcher, world.worker())
+    job_id = world.enqueue()
+    dispatch.wait_for(lambda: bool(left) and world.job(job_id).state is State.QUEUED)
+    job = world.job(job_id)
+    assert (job.state, job.attempt) == (State.QUEUED, 0)
+
+
+def test_a_request_whose_answer_was_lost_is_answered_again(world: World, dispatcher: Told) -> None:
+    worker, request = world.worker(), ids.new("req")
+    world.enqueue()
+    world.enqueue()
+    [first] = ask(dispatcher, worker, request).result(SECONDS)
+    [again] = ask(dispatcher, worker, request, now=True).result(SECONDS)
+    assert again.claim == first.claim
+
+
+def test_an_outage_is_told_to_all_who_wait(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    answers = [waiting_in_vain(dispatch, dispatcher, world.worker())]
+    answers.append(ask(dispatcher, world.worker()))
+    dispatch.broken = True
+    world.bell.ring()
+    for each in answers:
+        with pytest.raises(errors.DatabaseDown):
+            each.result(SECONDS)
+    dispatch.broken = False
+    job_id = world.enqueue()
+    assert ask(dispatcher, world.worker()).result(SECONDS)[0].job_id == job_id
+
+
+def test_closing_sends_everybody_away(world: World, dispatch: Counting, dispatcher: Told) -> None:
+    answer = waiting_in_vain(dispatch, dispatcher, world.worker())
+    dispatcher.close()
+    assert answer.result(SECONDS) == []
+    assert dispatcher.ask(world.worker(), 1, None) is None
