@@ -148,7 +148,7 @@ $(BENCH_READY): requirements-bench.txt pyproject.toml
 	@touch $@
 
 # Hashed requirements without index hosts; works with plain pip.
-LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate \
+LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate --no-strip-extras \
 	--python-version 3.11
 lock:
 	$(LOCK) --extra postgres --extra redis --extra ffmpeg --extra speech -o requirements.txt

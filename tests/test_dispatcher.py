@@ -7,19 +7,20 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from rushes import errors, ids
 from rushes.accounts.known_workers import KnownWorkers
-from rushes.dispatch import Dispatch
+from rushes.dispatch import Dispatch, Local
 from rushes.dispatcher import Dispatcher
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
 from rushes.jobs.job import Priority, State
 from rushes.jobs.policy import Strand
 from rushes.jobs.queue import Claimant
-from rushes.protocol import Assignment
+from rushes.protocol import Assignment, Hello
 from world import World
 
 SECONDS = 20.0
@@ -246,3 +247,83 @@ def test_closing_sends_everybody_away(world: World, dispatch: Counting, dispatch
     dispatcher.close()
     assert answer.result(SECONDS) == []
     assert dispatcher.ask(world.worker(), 1, None) is None
+
+
+def local(world: World, dispatch: Counting, dispatcher: Told, **options: Any) -> Local:
+    """A worker of the server's own."""
+    made = Local(
+        dispatch,
+        world.db,
+        world.bell,
+        worker_id="server_1",
+        worker_name="server 1",
+        poll_seconds=3600,
+        ask=dispatcher.ask,
+        **options,
+    )
+    made.hello(Hello(kinds=["noop"]))
+    return made
+
+
+def in_thread(call: Callable[[], list[Assignment]]) -> Answer:
+    answer: Answer = Future()
+    threading.Thread(target=lambda: answer.set_result(call()), daemon=True).start()
+    return answer
+
+
+def test_the_servers_own_workers_wait_with_the_others(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    worker = local(world, dispatch, dispatcher)
+    answer = in_thread(lambda: worker.claim(1, wait_seconds=SECONDS))
+    dispatch.wait_for(lambda: dispatch.looks > 0)
+    job_id = world.enqueue()
+    assert answer.result(SECONDS)[0].job_id == job_id
+
+
+def test_a_worker_that_is_to_stop_waits_no_longer(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    worker = local(world, dispatch, dispatcher)
+    answer = in_thread(lambda: worker.claim(1, wait_seconds=3600))
+    dispatch.wait_for(lambda: dispatch.looks > 0)
+    worker.interrupt()
+    assert answer.result(SECONDS) == []
+    job_id = world.enqueue()
+    assert ask(dispatcher, world.worker()).result(SECONDS)[0].job_id == job_id
+
+
+def test_a_worker_that_stands_aside_claims_nothing_and_asks_seldom(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    asked = threading.Semaphore(0)
+    times = 0
+
+    def stands_aside() -> bool:
+        nonlocal times
+        times += 1
+        asked.release()
+        return True
+
+    world.enqueue()
+    worker = local(world, dispatch, dispatcher, stands_aside=stands_aside)
+    answer = in_thread(lambda: worker.claim(1, wait_seconds=3600))
+    assert asked.acquire(timeout=SECONDS)
+    world.bell.ring()
+    assert asked.acquire(timeout=SECONDS)
+    worker.interrupt()
+    assert answer.result(SECONDS) == []
+    # At the start, at the ring, and perhaps once more when it was told to stop.
+    assert times <= 3
+    assert dispatch.claims == 0
+
+
+def test_the_servers_own_workers_go_on_when_the_dispatcher_is_closed(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    worker = local(world, dispatch, dispatcher)
+    answer = in_thread(lambda: worker.claim(1, wait_seconds=SECONDS))
+    dispatch.wait_for(lambda: dispatch.looks > 0)
+    dispatcher.close()
+    job_id = world.enqueue()
+    assert answer.result(SECONDS)[0].job_id == job_id

@@ -495,18 +495,23 @@ class Local(WorkerCalls):
             left = until - time.monotonic()
             # Jittered, so that workers that started together do not poll together.
             pause = min(left, self._poll_seconds * random.uniform(0.75, 1.25))
-            if self._stands_aside():
-                found: list[Assignment] | None = []
-            else:
-                found = self._claimed_with_others(limit, request_id, pause)
-            waited = found is not None
-            if found is None:
-                found = self._dispatch.claim(self._me, limit, request_id)
+            found, has_waited = self._found(limit, request_id, pause)
             left = until - time.monotonic()
             if found or left <= 0 or self._interrupted:
                 return found
-            if not waited:
+            if not has_waited:
                 self._bell.wait(mark, min(left, pause))
+
+    def _found(
+        self, limit: int, request_id: str | None, wait_seconds: float
+    ) -> tuple[list[Assignment], bool]:
+        """What there is, and whether it was waited for already."""
+        if self._stands_aside():
+            return [], False
+        taken = self._claimed_with_others(limit, request_id, wait_seconds)
+        if taken is not None:
+            return taken, True
+        return self._dispatch.claim(self._me, limit, request_id), False
 
     def _claimed_with_others(
         self, limit: int, request_id: str | None, wait_seconds: float

@@ -67,7 +67,7 @@ def test_a_completed_transcription_is_a_file_until_its_media_is_purged(
         assert {name: told[name] for name in document} == document
         admin.delete(f"/media/{media_id}")
         admin.delete(f"/media/{media_id}", params={"permanently": True})
-    until(lambda: not list(folder.iterdir()))
+    until(lambda: not list(folder.glob("job_*")))
 
 
 def test_what_was_missed_is_written_and_what_is_gone_is_removed(
@@ -103,7 +103,7 @@ def test_what_is_to_be_forgotten_is_never_written(server: Running, tmp_path: Pat
         tx.all("UPDATE media SET forget_at = 1 WHERE id = :id", id=media_id)
     place = tmp_path / "place"
     TranscriptFolder(server.rushes.db, place).update()
-    assert not list(place.iterdir())
+    assert not files(place)
 
 
 def test_a_folder_that_cannot_be_written_is_said_once_and_tried_again(
@@ -121,3 +121,20 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_tried_again(
     place.unlink()
     folder.tick(3)
     assert set(files(place)) == {job_id}
+
+
+def test_what_another_installation_has_written_is_left_alone(
+    server: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with server.client() as admin:
+        heard(server, library.add(server, library.user_id(admin)))
+    theirs = tmp_path / ids.new("job") / "transcript.json"
+    theirs.parent.mkdir()
+    theirs.write_text('{"text": "Theirs."}')
+    (tmp_path / ".rushes").write_text("usr_somebody_else")
+    folder = TranscriptFolder(server.rushes.db, tmp_path)
+    for number in range(2):
+        folder.tick(number)
+    assert files(tmp_path) == {theirs.parent.name: "Theirs."}
+    said = [each for each in caplog.records if "another installation" in each.getMessage()]
+    assert len(said) == 1

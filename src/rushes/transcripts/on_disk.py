@@ -14,6 +14,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from rushes.db.database import Database
@@ -22,11 +23,17 @@ from rushes.transcripts import revisions, store
 log = logging.getLogger("rushes.transcripts")
 
 FILE = "transcript.json"
+# Whose folder it is: what one installation does not know, another may have written.
+OWNER = ".rushes"
 # Also what is being written: then with a dot before and something random behind.
 NAME = re.compile(r"(?P<under_way>\.?)(?P<job_id>job_[0-9a-z]+)(?:\.[0-9a-f]+)?")
 # At a tick: chores have other work, too.
 MOST = 200
 LEFT_SECONDS = 3600.0
+
+
+class AnothersFolder(Exception):
+    pass
 
 
 class TranscriptFolder:
@@ -40,13 +47,14 @@ class TranscriptFolder:
         try:
             self.update()
             self._complaint = ""
-        except OSError as error:
-            if error.strerror != self._complaint:
-                self._complaint = error.strerror or ""
+        except (OSError, AnothersFolder) as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
                 log.warning("transcripts cannot be written to RUSHES_TRANSCRIPTS_DIR: %s", error)
 
     def update(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._check_owner()
         # Listed first: what another server writes meanwhile is not taken for something unknown.
         there = self._there()
         with self._db.read() as tx:
@@ -58,6 +66,19 @@ class TranscriptFolder:
                 document = store.document_of_job(tx, job_id)
             if document is not None:
                 self._write(job_id, revisions.canonical(document))
+
+    def _check_owner(self) -> None:
+        """Raises AnothersFolder. The first to come is the owner."""
+        with self._db.read() as tx:
+            me = store.installation(tx)
+        path = self._folder / OWNER
+        with suppress(FileExistsError), path.open("x") as file:
+            file.write(me)
+        if path.read_text() != me:
+            raise AnothersFolder(
+                "the folder belongs to another installation of Rushes; choose one of its own, or"
+                f" remove {OWNER} from it if that one is gone for good"
+            )
 
     def _there(self) -> set[str]:
         found = set()

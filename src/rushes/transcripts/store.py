@@ -136,6 +136,13 @@ def job_ids(tx: Tx) -> set[str]:
     return {row["job_id"] for row in rows}
 
 
+def installation(tx: Tx) -> str:
+    """What tells this database from those of other installations: its first user."""
+    row = tx.one("SELECT min(id) AS id FROM users")
+    assert row is not None
+    return str(row["id"])
+
+
 def document_of_job(tx: Tx, job_id: str) -> str | None:
     """As this job heard it; None for what is to be forgotten or purged."""
     row = tx.one(
