@@ -19,7 +19,7 @@ from rushes.jobs.prune_store import Keep, PrunedCount
 from rushes.media import library as media_library
 from rushes.media import store as media_store
 from rushes.protocol import Claim
-from rushes.retention import Retention
+from rushes.retention import Pace, Retention
 from rushes.webhooks import endpoints
 from web import library
 from webhooks.receivers import WebhookHarness, receiver
@@ -29,13 +29,13 @@ DAY = 86_400
 KEEP = Keep(jobs_ms=90 * DAY * 1000, housekeeping_ms=7 * DAY * 1000)
 
 
-def retention(world: World, keep: Keep = KEEP) -> Retention:
-    return Retention(world.db, keep, event_ms=7 * DAY * 1000, rest=0)
+def retention(world: World, keep: Keep = KEEP, batch: int = 50) -> Retention:
+    return Retention(world.db, keep, event_ms=7 * DAY * 1000, pace=Pace(batch=batch, rest=0))
 
 
-def forget(world: World, keep: Keep = KEEP) -> int:
+def forget(world: World, keep: Keep = KEEP, batch: int = 50) -> int:
     world.run(events.assign_positions)
-    gone = retention(world, keep).run_once()
+    gone = retention(world, keep, batch).run_once()
     world.check()
     return gone
 
@@ -104,7 +104,6 @@ def test_whoever_is_killed_between_two_batches_has_lost_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rushes.retention.PAGE", 5)
-    monkeypatch.setattr("rushes.retention.BATCH", 2)
     for _ in range(12):
         ended(world)
     world.run(events.assign_positions)
@@ -120,7 +119,7 @@ def test_whoever_is_killed_between_two_batches_has_lost_nothing(
 
     monkeypatch.setattr(prune_store, "delete", killed)
     with pytest.raises(KeyboardInterrupt):
-        retention(world).run_once()
+        retention(world, batch=2).run_once()
     assert len(left(world)) == 8
     world.check()
     assert forget(world) == 8
@@ -216,13 +215,12 @@ def test_a_delivery_outlives_its_job_and_can_be_repeated(world: World) -> None:
     assert len(target.received) == 2
 
 
-def test_events_are_forgotten_in_batches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rushes.retention.BATCH", 2)
+def test_events_are_forgotten_in_batches(world: World) -> None:
     for _ in range(3):
         ended(world)
     world.advance(8 * DAY)
     last = world.enqueue()
-    forget(world, Keep())
+    forget(world, Keep(), batch=2)
     assert world.rows("SELECT job_id FROM events") == [{"job_id": last}]
 
 
@@ -303,7 +301,12 @@ def test_people_see_the_same_of_their_media_and_a_404_of_a_job_that_is_gone(
         job = ada.get(f"/jobs/{gone}")
         assert job.status_code == 200
         rushes.chores.number_events()
-        soon = Retention(rushes.db, Keep(jobs_ms=-1, housekeeping_ms=-1), event_ms=10**12, rest=0)
+        soon = Retention(
+            rushes.db,
+            Keep(jobs_ms=-1, housekeeping_ms=-1),
+            event_ms=10**12,
+            pace=Pace(batch=50, rest=0),
+        )
         assert soon.run_once() >= 1
         assert [ada.get(path).json() for path in paths] == before
         for path in ("", "/why", "/executions", "/logs"):

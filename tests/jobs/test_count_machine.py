@@ -16,7 +16,7 @@ from rushes.jobs import invariants, read_store
 from rushes.jobs.job import ErrorClass
 from rushes.jobs.prune_store import Keep
 from rushes.protocol import Claim
-from rushes.retention import Retention
+from rushes.retention import Pace, Retention
 from world import World
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class History:
         if self.random.random() < 0.7:
             self.number()
             self.recount()
-        keeping = Retention(self.world.db, KEEP, event_ms=7_200_000, rest=0)
+        keeping = Retention(self.world.db, KEEP, event_ms=7_200_000, pace=Pace(batch=50, rest=0))
         self.seen["deleted"] += keeping.run_once()
 
     def check(self) -> None:
