@@ -17,7 +17,7 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-upload bench-sse bench-api bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet screenshots lock clean
+.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-retention bench-upload bench-sse bench-api bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet screenshots lock clean
 
 setup: $(READY)
 
@@ -101,10 +101,13 @@ soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 	$(BIN)/pytest -n 2 -m thorough
 
-bench: bench-queue bench-sse bench-api bench-upload bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet
+bench: bench-queue bench-retention bench-sse bench-api bench-upload bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet
 
 bench-queue: $(BENCH_READY)
 	.venv-bench/bin/python benchmarks/bench_queue.py
+
+bench-retention: $(READY)
+	$(BIN)/python benchmarks/bench_retention.py
 
 bench-api: $(READY)
 	$(BIN)/python benchmarks/bench_api.py

@@ -62,15 +62,11 @@ def test_everything_may_be_forgotten_and_positions_go_on(world: World) -> None:
     world.check()
 
 
-def test_the_chores_number_and_forget(world: World) -> None:
+def test_the_chores_number(world: World) -> None:
     world.enqueue()
     world.chores.tick()
     with world.db.read() as tx:
         assert events.head(tx) == 1
-    world.advance(8 * 86_400)
-    world.set_terms(world.terms)
-    world.chores.tick()
-    assert world.rows("SELECT seq FROM events") == []
     world.check()
 
 

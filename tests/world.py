@@ -43,14 +43,15 @@ CREATE OR REPLACE FUNCTION rushes_now() RETURNS bigint LANGUAGE sql STABLE AS
 
 EMPTY = """
 TRUNCATE media, versions, artifacts, profiles, uploads, upload_parts, jobs, job_counts, job_logs,
-  transcription_profiles,
+  transcription_profiles, live_counts, failure_counts,
   incident_counts, attempts, workers, worker_keys, invites, turns, pauses, events, users, sessions,
   tokens, signin_links, signin_failures, idempotency_keys, webhooks, deliveries, alerts, passages,
   transcripts, transcript_revisions,
   moments, moment_index, spellings, doubtful_words, known_addresses, security_log RESTART IDENTITY;
 UPDATE webhook_head SET pos = 0;
 UPDATE service_beat SET beat_at = 0, grace_until = 0, away_since = 0;
-UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0, counted_pos = 0;
+UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0, counted_pos = 0,
+  live_pos = 0, recount_due = 0;
 UPDATE test_clock SET now = %d;
 """
 # What jobs of these kinds make is watched, as what an encode makes.
@@ -242,7 +243,7 @@ class World:
         with self.db.begin() as tx:
             events.assign_positions(tx)
             violations = invariants.check(tx, lease_ms=self.terms.lease_ms, sweep_ms=10_000)
-        assert violations == []
+        assert violations == [], violations
 
     def close(self) -> None:
         self.db.close()

@@ -13,7 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rushes import chores, config, errors, ids, protocol, queue_report, redis_link, wakeup
+from rushes import (
+    chores,
+    config,
+    errors,
+    ids,
+    protocol,
+    queue_report,
+    redis_link,
+    retention,
+    wakeup,
+)
 from rushes import clock as clocks
 from rushes.db import dialects, schema
 from rushes.db.database import Database, Tx
@@ -23,6 +33,7 @@ from rushes.fleet.worker import FleetWorker
 from rushes.jobs import read_store, store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.policy import Policy
+from rushes.jobs.prune_store import Keep
 from rushes.jobs.queue import Enqueued, Queue, QueueTerms
 from rushes.jobs.read_store import Attempt, JobCount, JobFilter
 from rushes.jobs.why import Explanation
@@ -82,11 +93,14 @@ class Rushes:
             heartbeat_seconds=self.settings.heartbeat_interval,
             keep_completed_qualities=self.settings.keep_completed_qualities,
         )
-        self.chores = chores.Chores(
+        self.chores = chores.Chores(self.db, self.queue, sweep_seconds=self.settings.sweep_interval)
+        self.retention = retention.Retention(
             self.db,
-            self.queue,
-            sweep_seconds=self.settings.sweep_interval,
-            event_retention_seconds=self.settings.event_retention,
+            Keep(
+                jobs_ms=_kept_ms(self.settings.job_retention),
+                housekeeping_ms=_kept_ms(self.settings.housekeeping_retention),
+            ),
+            event_ms=int(self.settings.event_retention * 1000),
         )
 
     @cached_property
@@ -180,7 +194,8 @@ class Rushes:
         asked = _asked_to_leave()
         threads = [Supervised(each.run, f"worker {n}", asked) for n, each in enumerate(crew, 1)]
         tidying = Supervised(self.chores.run, "chores", asked)
-        for thread in (*threads, tidying):
+        forgetting = Supervised(self.retention.run, "retention", asked)
+        for thread in (*threads, tidying, forgetting):
             thread.start()
         asked.wait()
         for each in crew:
@@ -190,7 +205,9 @@ class Rushes:
         for each in crew:
             each.abandon()
         self.chores.stop()
+        self.retention.stop()
         tidying.join(STOP_SECONDS)
+        forgetting.join(STOP_SECONDS)
 
     # Jobs
 
@@ -261,6 +278,7 @@ class Rushes:
 
     def close(self) -> None:
         self.chores.stop()
+        self.retention.stop()
         self.bell.close()
         self.db.close()
 
@@ -323,6 +341,10 @@ def _connection_of(connection: sa.Connection | sa.orm.Session) -> sa.Connection:
     import sqlalchemy as sa
 
     return connection if isinstance(connection, sa.Connection) else connection.connection()
+
+
+def _kept_ms(seconds: float) -> int | None:
+    return int(seconds * 1000) or None
 
 
 def _found(job: Job | None, job_id: str) -> Job:

@@ -1,4 +1,4 @@
-"""What keeps the queue healthy by itself: sweep, heal, number events, forget old ones.
+"""What keeps the queue healthy by itself: sweep, heal, number events.
 
 Every chore is idempotent guarded SQL, so any number of servers may run them; there is no leader.
 """
@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from rushes import errors, events
+from rushes import count_store, errors, events
 from rushes.db.database import Database, Tx
 from rushes.jobs import store
 from rushes.jobs.job import State
@@ -19,7 +19,6 @@ from rushes.jobs.queue import SWEEP_PAGE, Queue
 
 log = logging.getLogger("rushes.chores")
 
-PRUNE_EVERY_TICKS = 360
 # Longer than a silent database is waited for.
 LATE_SECONDS = 90.0
 
@@ -31,12 +30,10 @@ class Chores:
         queue: Queue,
         *,
         sweep_seconds: float = 10.0,
-        event_retention_seconds: float = 7 * 86400.0,
     ) -> None:
         self._db = db
         self._queue = queue
         self._sweep_seconds = sweep_seconds
-        self._retention_ms = int(event_retention_seconds * 1000)
         self._stopping = threading.Event()
         # What a server adds; each gets the number of the tick and may fail by itself.
         self.also: list[Callable[[int], None]] = []
@@ -51,8 +48,7 @@ class Chores:
         moved = self._sweep()
         self._db.run(self._queue.heal)
         self.number_events()
-        if self._ticks % PRUNE_EVERY_TICKS == 0:
-            self._db.run(lambda tx: events.prune(tx, keep_ms=self._retention_ms))
+        self.attempt(self._recount)
         for chore in self.also:
             self.attempt(chore)
         self._ticks += 1
@@ -96,6 +92,10 @@ class Chores:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def _recount(self, tick: int) -> None:
+        """It may take longer than a statement is given: the others must not wait for it."""
+        count_store.recount_if_due(self._db)
 
     def _sweep(self) -> dict[str, State]:
         # Each statement by itself: a server that freezes here must not keep the others from it.

@@ -22,10 +22,10 @@ from rushes.settings import (
     DEFAULT_FILE,
     FIELDS,
     PREFIX,
-    format_seconds,
     variable,
 )
 from rushes.settings import Settings as Settings
+from rushes.units import format_seconds
 
 TEST_PREFIX = "RUSHES_TEST_"
 # What VLog and Scriberr read, and what means the same here. Only the first two are theirs alone.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushes import kinds
+from rushes import count_store, kinds
 from rushes.db.database import Tx
 from rushes.records import from_row
 
@@ -18,25 +18,19 @@ BATCH = 10_000
 _RENAMED = [
     f"WHEN '{each.name}' THEN '{each.events}'" for each in kinds.TABLE.values() if each.events
 ]
-ENDED = "'completed','failed','canceled'"
-# How many jobs have waited and run, and for how long, in the order of the columns of job_counts.
-JOB_TIMES = """count(started_at - queued_at),
-    CAST(coalesce(sum(started_at - queued_at), 0) AS bigint), count(completed_at - started_at),
-    CAST(coalesce(sum(completed_at - started_at), 0) AS bigint)"""
-# Two, because each has an index of its own.
-UNCOUNTED = ("pos IS NULL", "pos > (SELECT counted_pos FROM event_head)")
 FAMILY = f"CASE kind {' '.join(_RENAMED)} ELSE kind END"
 
 
-def from_changed(verb: str, data: str = "NULL") -> str:
-    """The statement that tells of each row in `changed`; the arguments are SQL text of that row."""
+def from_changed(verb: str, data: str = "NULL", *, was: str = "state") -> str:
+    """The statement that tells of each row in `changed`; the arguments are SQL text of that row.
+    `was`: its state before; NULL for a new job. Without, it has not changed."""
     return f"""
         INSERT INTO events (at, type, media_id, job_id, worker_id, user_id, state, attempt, epoch,
-                            progress, stage, error_code, data)
+                            progress, stage, error_code, data, job_kind, job_was)
         SELECT {{now}},
                {FAMILY} || '.' || {verb},
                media_id, id, processed_by_worker_id, user_id, state, attempt, claim_epoch,
-               progress, stage, error_code, {data}
+               progress, stage, error_code, {data}, kind, {was}
         FROM changed"""
 
 
@@ -56,7 +50,7 @@ def assign_positions(tx: Tx) -> range:
     time."""
     # The lock comes first, in a statement of its own: on PostgreSQL a statement that waited for
     # it would still see the table as it was before the wait, and number rows twice.
-    before = tx.one("UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos, counted_pos")
+    before = tx.one("UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos")
     tx.all(
         """
         UPDATE events SET pos = fresh.pos
@@ -69,76 +63,12 @@ def assign_positions(tx: Tx) -> range:
     after = tx.one(
         "UPDATE event_head SET pos ="
         " coalesce((SELECT max(pos) FROM events WHERE pos IS NOT NULL), pos)"
-        " WHERE id = 1 RETURNING pos"
+        " WHERE id = 1 RETURNING pos, counted_pos, live_pos, recount_due"
     )
     if before is None or after is None:
         return range(0)
-    if after["pos"] > before["counted_pos"]:
-        _count_incidents(tx, before["counted_pos"], after["pos"])
-        _count_ended(tx, before["counted_pos"], after["pos"])
+    count_store.add_up(tx, from_row(count_store.Head, after))
     return range(before["pos"] + 1, after["pos"] + 1)
-
-
-def _count_ended(tx: Tx, after: int, until: int) -> None:
-    """Count the jobs whose end is told at these positions, in the transaction that gives them: each
-    is counted once, and whoever wants to know adds those whose end is `UNCOUNTED`."""
-    tx.all(
-        f"""
-        INSERT INTO job_counts (kind, user_id, state, count, waited, wait_ms, ran, run_ms)
-        SELECT kind, user_id, state, count(*), {JOB_TIMES}
-        FROM (SELECT jobs.* FROM events JOIN jobs ON jobs.id = events.job_id
-              WHERE events.pos > :after AND events.pos <= :until
-              AND events.state IN ({ENDED})) AS ended
-        GROUP BY kind, user_id, state
-        ON CONFLICT (kind, user_id, state) DO UPDATE SET
-            count = job_counts.count + excluded.count,
-            waited = job_counts.waited + excluded.waited,
-            wait_ms = job_counts.wait_ms + excluded.wait_ms,
-            ran = job_counts.ran + excluded.ran, run_ms = job_counts.run_ms + excluded.run_ms""",
-        after=after,
-        until=until,
-    )
-    tx.all("UPDATE event_head SET counted_pos = :until WHERE id = 1", until=until)
-
-
-# A job that was lost and runs again; one that will not be tried again, though it might have worked:
-# what is put off or given back only fails when it was claimed too often.
-RECOVERED, GIVEN_UP = "stale_job_recovered", "job_max_retries_exceeded"
-_INCIDENTS = f"""
-    SELECT CASE events.state WHEN 'queued' THEN '{RECOVERED}' ELSE '{GIVEN_UP}' END, kind, count(*)
-    FROM events JOIN jobs ON jobs.id = events.job_id
-    JOIN attempts ON attempts.job_id = events.job_id AND attempts.epoch = events.epoch
-    WHERE events.pos > :after AND events.pos <= :until AND (
-      (events.state = 'queued' AND outcome IN ('lost','stalled'))
-      OR (events.state = 'failed' AND (
-        events.attempt >= jobs.max_attempts OR outcome IN ('deferred','released')
-        OR events.error_code IN ('poison','attempts_exhausted','too_many_claims'))))
-    GROUP BY 1, 2"""
-
-
-def _count_incidents(tx: Tx, after: int, until: int) -> None:
-    tx.all(
-        f"""
-        INSERT INTO incident_counts (type, kind, count) {_INCIDENTS}
-        ON CONFLICT (type, kind) DO UPDATE SET
-            count = incident_counts.count + excluded.count""",
-        after=after,
-        until=until,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncidentCount:
-    """How often there was such an incident with jobs of a kind."""
-
-    type: str
-    kind: str
-    count: int
-
-
-def incidents(tx: Tx) -> list[IncidentCount]:
-    rows = tx.all("SELECT type, kind, count FROM incident_counts ORDER BY type, kind")
-    return [from_row(IncidentCount, row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,14 +129,17 @@ def head(tx: Tx) -> int:
     return int(row["pos"]) if row else 0
 
 
-def prune(tx: Tx, *, keep_ms: int) -> int:
-    """Forget the oldest positions, in order, so that what is left stays gapless."""
+def prune(tx: Tx, *, keep_ms: int, limit: int = BATCH) -> int:
+    """Forget the oldest positions, in order, so that what is left stays gapless; returns how many,
+    at most `limit`."""
     tx.all("UPDATE event_head SET pos = pos WHERE id = 1")
+    page = "pos IS NOT NULL AND pos <= (SELECT pruned_pos + :limit FROM event_head)"
     row = tx.one(
-        "SELECT max(pos) AS pos, {now} - :keep_ms AS before FROM events"
-        " WHERE pos IS NOT NULL AND pos < coalesce((SELECT min(pos) FROM events"
-        "   WHERE pos IS NOT NULL AND at >= {now} - :keep_ms), 9000000000000000000)",
+        f"SELECT max(pos) AS pos, {{now}} - :keep_ms AS before FROM events WHERE {page}"
+        f" AND pos < coalesce((SELECT min(pos) FROM events WHERE {page}"
+        "   AND at >= {now} - :keep_ms), 9000000000000000000)",
         keep_ms=keep_ms,
+        limit=limit,
     )
     if row is None or row["pos"] is None:
         return 0

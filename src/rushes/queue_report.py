@@ -26,9 +26,9 @@ LONGEST_HOURS = 168
 
 
 class Totals:
-    """The counts of all jobs, which cost a look at each that lives: taken again only after a while,
-    and so seldom that it is a twentieth of the time at most. Whoever asks meanwhile, and whoever
-    asks while they are taken, gets those from before."""
+    """The counts of all jobs, for whoever may ask without being known: taken again only after a
+    while, and so seldom that it is a twentieth of the time at most, also while jobs have to be
+    counted one by one. Whoever asks meanwhile, or while they are taken, gets those from before."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -74,7 +74,7 @@ MESSENGERS = 4
 # Between two looks whether a service that is waited for is up.
 WAIT_SECONDS = 0.5
 TELL_SECONDS = 0.5
-CHORES = "chores"
+CHORES, RETENTION = "chores", "retention"
 
 
 def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
@@ -144,6 +144,7 @@ class Server:
             self.rushes.chores.also.append(TranscriptFolder(self.rushes.db, Path(place)).tick)
         self._start_workers()
         self._thread(self.rushes.chores.run, CHORES)
+        self._thread(self.rushes.retention.run, RETENTION)
         if self._folder is not None:
             self._thread(self._folder.run, "watch-folder")
         self.rushes.db.on_commit.append(self._changed.set)
@@ -211,8 +212,10 @@ class Server:
         # Whoever was asked first may still be at it; a silent database ends it sooner.
         self._gave_back.wait(GRACE_SECONDS)
         self.rushes.chores.stop()
-        # Others may be in the hands of a handler that does not listen; this one is ours.
-        _join([each for each in self.services.threads if each.name == CHORES], GRACE_SECONDS)
+        self.rushes.retention.stop()
+        # Others may be in the hands of a handler that does not listen; these are ours.
+        ours = [each for each in self.services.threads if each.name in (CHORES, RETENTION)]
+        _join(ours, GRACE_SECONDS)
         _join(self.services.threads)
         with suppress(OSError):
             (self.settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)

@@ -16,18 +16,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from rushes import units
+from rushes.units import DAY, GIB, HOUR, MINUTE
+
 PREFIX = "RUSHES_"
 CONFIG = "RUSHES_CONFIG"
 DEFAULT_FILE = "rushes.toml"
 HIDDEN = "***"
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
-KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
-SIZES = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": GIB, "TIB": TIB}
-SIZES |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b)?", re.IGNORECASE)
-UNITS = {"ms": 0.001, "s": 1.0, "m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY}
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?")
 # SQLAlchemy reads a URL in the same way: user, a colon, anything, an at sign.
 PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@", re.DOTALL)
 PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*")
@@ -35,6 +31,12 @@ PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 def _seconds(description: str, lowest: float, highest: float) -> msgspec.Meta:
     return msgspec.Meta(ge=lowest, le=highest, description=description, extra={"duration": True})
+
+
+def _kept(description: str) -> msgspec.Meta:
+    """For how long something is kept: at least a day, or, with 0, for ever."""
+    extra = {"duration": True, "kept": True, "expected": "never, or a duration from 1d to 3650d"}
+    return msgspec.Meta(ge=0, le=3650 * DAY, description=description, extra=extra)
 
 
 def _bytes(description: str) -> msgspec.Meta:
@@ -113,6 +115,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _seconds("How long a job that prefers, say, a GPU is kept for a worker with one.", 0, HOUR),
     ] = 15.0
+    job_retention: Annotated[
+        float,
+        _kept(
+            "How long ended jobs are kept with their attempts and logs; what a recording shows is"
+            " kept as long as the recording."
+        ),
+    ] = 90 * DAY
+    housekeeping_retention: Annotated[
+        float,
+        _kept("The same for webhook deliveries, clean-ups and parts of encodes."),
+    ] = 7 * DAY
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY
@@ -453,9 +466,9 @@ def variable(name: str) -> str:
 def show(name: str, value: Any) -> str:
     """The value for people, without what is secret."""
     if FIELDS[name].is_duration:
-        return format_seconds(value)
+        return "never" if FIELDS[name].is_kept and not value else units.format_seconds(value)
     if FIELDS[name].is_size:
-        return format_bytes(value)
+        return units.format_bytes(value)
     return str(hide(value, FIELDS[name].secret))
 
 
@@ -464,23 +477,6 @@ def hide(value: Any, secret: str | None) -> Any:
     if secret == "url":
         return PASSWORD_OPTION.sub(rf"\1{HIDDEN}", PASSWORD.sub(rf"\1:{HIDDEN}@", str(value)))
     return HIDDEN if secret and value else value
-
-
-def format_seconds(seconds: float) -> str:
-    """In the largest unit that leaves no fraction: 6h, 90s, 500ms."""
-    for unit in ("d", "h", "min", "s"):
-        if seconds >= UNITS[unit] and seconds % UNITS[unit] == 0:
-            return f"{int(seconds // UNITS[unit])}{unit}"
-    return f"{seconds * 1000:g}ms" if seconds else "0s"
-
-
-def format_bytes(size: int) -> str:
-    """In the largest unit that leaves no fraction: 2GiB, 1500000B."""
-    for unit in ("TiB", "GiB", "MiB", "KiB"):
-        whole, rest = divmod(size, SIZES[unit.upper()])
-        if whole and not rest:
-            return f"{whole}{unit}"
-    return f"{size}B"
 
 
 def describe() -> str:
@@ -530,6 +526,10 @@ class SettingField:
         return bool((self.meta.extra or {}).get("duration"))
 
     @property
+    def is_kept(self) -> bool:
+        return bool((self.meta.extra or {}).get("kept"))
+
+    @property
     def is_size(self) -> bool:
         return bool((self.meta.extra or {}).get("size"))
 
@@ -551,7 +551,7 @@ class SettingField:
         if self.is_duration:
             assert low is not None
             assert high is not None
-            return f"a duration from {format_seconds(low)} to {format_seconds(high)}"
+            return f"a duration from {units.format_seconds(low)} to {units.format_seconds(high)}"
         if self.is_size:
             return "a size such as 500MB or 10GiB"
         if kind is int:
@@ -566,13 +566,18 @@ class SettingField:
         """Raises msgspec.ValidationError."""
         if isinstance(value, str):
             value = value.strip()
-            if self.is_duration and (match := DURATION.fullmatch(value)):
-                value = float(match[1]) * UNITS[match[2] or "s"]
-            elif self.is_size and (match := SIZE.fullmatch(value)):
-                value = int(float(match[1]) * SIZES[(match[2] or "").upper()])
+            if self.is_kept and value.lower() == "never":
+                value = 0.0
+            elif self.is_duration and (seconds := units.parse_seconds(value)) is not None:
+                value = seconds
+            elif self.is_size and (size := units.parse_bytes(value)) is not None:
+                value = size
             elif typing.get_origin(typing.get_args(self.type)[0]) is Literal:
                 value = value.lower()
-        return msgspec.convert(value, self.type, strict=False, dec_hook=_path)
+        converted = msgspec.convert(value, self.type, strict=False, dec_hook=_path)
+        if not self.is_kept or converted == 0 or converted >= DAY:
+            return converted
+        raise msgspec.ValidationError("shorter than a day")
 
 
 def _path(kind: type, value: Any) -> Any:

@@ -297,7 +297,7 @@ def test_jobs_that_ended_before_the_upgrade_are_counted_once(
             )  # fmt: skip
             insert(
                 tx, "events", pos=position, at=1, type=f"noop.{state}", job_id=f"job_{number}",
-                state=state,
+                state=state, user_id="ada",
             )  # fmt: skip
         tx.all("UPDATE event_head SET pos = 3")
 

@@ -39,6 +39,9 @@ TABLES = {
     "turns": "user_id",
     "events": "seq",
     "event_head": "id",
+    "job_counts": "kind, user_id, state",
+    "live_counts": "kind, user_id, state",
+    "failure_counts": "kind, user_id, error_code",
     "service_beat": "id",
 }
 DECISIVE = ("media", "jobs", "versions", "attempts")

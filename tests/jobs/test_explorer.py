@@ -234,7 +234,7 @@ def repeated_complete_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "from_changed", lambda verb: " SELECT 1 FROM changed")
+    monkeypatch.setattr(events, "from_changed", lambda verb, **_: " SELECT 1 FROM changed")
 
 
 def wholes_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

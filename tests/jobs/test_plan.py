@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import plans
-from rushes import events, queue_report
+from rushes import count_store, events, queue_report
 from rushes.jobs import read_store
 from rushes.jobs.job import ErrorClass, NewJob
 from rushes.jobs.read_store import JobFilter
@@ -149,44 +149,56 @@ def test_waiting_and_running_are_told_where_the_job_ended(world: World) -> None:
     assert buckets[0].at < buckets[-1].at
 
 
-def test_a_users_figures_do_not_cost_more_with_the_jobs_of_others(
+def test_figures_read_no_job_but_the_first_of_each_line(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     news = [NewJob(kind="noop", user_id="ada" if n % 500 == 0 else "bob") for n in range(3_000)]
     world.run(lambda tx: world.queue.enqueue_many(tx, news))
-    with world.db.begin() as tx:
-        tx.all("ANALYZE")
-    found = plans.collect(world, monkeypatch, lambda sql: "GROUP BY kind" in sql)
-    with world.db.read() as tx:
-        [row] = read_store.stats(tx, "ada")
-        assert (row.user_id, row.state, row.count) == ("ada", "queued", 6)
-        assert read_store.failure_groups(tx, "ada") == []
-    [(_, counting), (_, failures)] = found
-    assert "jobs_by_user" in counting
-    for plan in (counting, failures):
-        assert "Seq Scan on jobs" not in plan
-        assert not re.search(r"SCAN jobs(?! USING)", plan)
+    claims = [each.claim for _ in range(19) for each in world.claim_all(limit=100)]
+    world.run(lambda tx: world.queue.complete_many(tx, [(each, None) for each in claims[:900]]))
+    world.fail(claims[900], ErrorClass.PERMANENT, "boom")
 
+    def figures() -> list[object]:
+        with world.db.read() as tx:
+            of = [read_store.stats(tx), read_store.stats(tx, "ada"), read_store.totals(tx)]
+            return [*of, read_store.failure_groups(tx, None), read_store.failure_groups(tx, "bob")]
 
-def test_the_figures_of_all_jobs_do_not_read_those_that_have_ended(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 2_000))
-    ended = [each.claim for _ in range(19) for each in world.claim_all(limit=100)]
-    world.run(lambda tx: world.queue.complete_many(tx, [(claim, None) for claim in ended]))
-    with world.db.read() as tx:
-        before = read_store.totals(tx)
+    unnumbered = figures()
     assert len(world.run(events.assign_positions)) > 0
     with world.db.begin() as tx:
         tx.all("ANALYZE")
-    found = plans.collect(world, monkeypatch, lambda sql: "GROUP BY kind, state" in sql)
+    found = plans.collect(world, monkeypatch, lambda sql: "FROM" in sql)
+    assert figures() == unnumbered
+    monkeypatch.undo()
+    assert len(found) > 5
+    for _, plan in found:
+        assert "Seq Scan on jobs" not in plan
+        assert not re.search(r"SCAN (jobs|first|next)\b", plan)
+        assert not re.search(r"jobs_(ended|by_user|blocked|processing)\b", plan)
+    world.run(count_store.want_recount)
+    assert figures() == unnumbered
+
+
+def test_lists_of_what_runs_and_what_failed_do_not_walk_over_what_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = world.enqueue()
+    world.fail(world.claim(), ErrorClass.PERMANENT)
+    whole = world.enqueue()
+    world.divide(world.claim())
+    running = world.claim().job_id
+    world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 3_000))
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    found = plans.collect(world, monkeypatch, lambda sql: "FROM jobs" in sql)
     with world.db.read() as tx:
-        assert read_store.totals(tx) == before
-        assert tx.all("SELECT kind, state, count FROM job_counts") == [
-            {"kind": "noop", "state": "completed", "count": 1_900}
-        ]
-    [(_, plan)] = found
-    assert "Seq Scan on jobs" not in plan
-    assert not re.search(r"SCAN jobs(?! USING)", plan)
-    for index in ("jobs_queued", "jobs_processing", "jobs_blocked", "events_without_position"):
-        assert index in plan, index
+        assert [each.id for each in read_store.list_jobs(tx, running=True)] == [running, whole]
+        of_failed = read_store.list_jobs(tx, JobFilter(state="failed"))
+    assert [each.id for each in of_failed] == [failed]
+    [(_, runs), (_, has_failed)] = found
+    assert "jobs_processing" in runs
+    assert re.search("jobs_divided|jobs_blocked", runs)
+    assert "jobs_failed" in has_failed
+    for plan in (runs, has_failed):
+        assert "Seq Scan on jobs" not in plan
+        assert not re.search(r"SCAN jobs USING INDEX sqlite_autoindex", plan)

@@ -39,6 +39,8 @@ SUITE = [
     "tests/test_events.py",
     "tests/jobs/test_races.py",
     "tests/db/test_database.py",
+    "tests/jobs/test_counts.py",
+    "tests/test_retention.py",
 ]
 KILLERS = Path(__file__).with_name("killers.json")
 AT_ONCE = 2

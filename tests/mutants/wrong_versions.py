@@ -18,6 +18,8 @@ SCHEMA = "db/migrations/versions/0001_queue.py"
 LOOP = "worker/loop.py"
 EVENTS = "events.py"
 LINK, RINGS = "redis_link.py", "redis_wakeup.py"
+COUNTS = "count_store.py"
+PRUNE = "jobs/prune_store.py"
 
 Mutant = tuple[str, ...]
 
@@ -106,14 +108,16 @@ MUTANTS: list[Mutant] = [
     (
         "cancel_forgets_flag",
         STORE,
-        "cancel_requested_at = coalesce(cancel_requested_at, {now})",
+        "cancel_requested_at = coalesce(cancel_requested_at, {{now}})",
         "cancel_requested_at = cancel_requested_at",
     ),
     (
         "cancel_takes_ended_jobs",
         STORE,
-        "jobs.id = given.id AND state IN ('blocked', 'queued', 'processing')\n",
-        "jobs.id = given.id\n",
+        "AND (state IN ('blocked','queued')",
+        "AND (state IN ('blocked','queued','completed')",
+        'CANCEL = {"blocked": END_AT_ONCE',
+        'CANCEL = {"completed": END_AT_ONCE, "blocked": END_AT_ONCE',
     ),
     (
         "cancel_of_the_canceled_is_fine",
@@ -130,21 +134,21 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "every_failure_exceeds_retries",
-        EVENTS,
+        COUNTS,
         "events.attempt >= jobs.max_attempts OR",
         "events.attempt >= 1 OR",
     ),
     (
         "every_return_is_a_recovery",
-        EVENTS,
+        COUNTS,
         "(events.state = 'queued' AND outcome IN ('lost','stalled'))",
         "(events.state = 'queued')",
     ),
     (
         "cancel_twice_tells_twice",
         STORE,
-        "(state <> 'processing' OR cancel_requested_at IS NULL)",
-        "true",
+        "(state = 'processing' AND cancel_requested_at IS NULL)",
+        "(state = 'processing')",
     ),
     (
         "dedupe_forgets_processing",
@@ -345,7 +349,7 @@ MUTANTS: list[Mutant] = [
     (
         "start_untold",
         STORE,
-        "        OPEN_ATTEMPTS,\n        events.from_changed(\"'started'\"),\n",
+        "        OPEN_ATTEMPTS,\n        events.from_changed(\"'started'\", was=\"'queued'\"),\n",
         "        OPEN_ATTEMPTS,\n",
     ),
     (
@@ -357,7 +361,7 @@ MUTANTS: list[Mutant] = [
     (
         "positions_without_lock",
         EVENTS,
-        '"UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos, counted_pos"',
+        '"UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos"',
         '"SELECT pos FROM event_head"',
     ),
     ("reader_sees_twice", EVENTS, "WHERE pos > :position", "WHERE pos >= :position"),
@@ -367,6 +371,37 @@ MUTANTS: list[Mutant] = [
         "DELETE FROM events WHERE pos <= :pos",
         "DELETE FROM events WHERE pos < :pos",
     ),
+    # What is counted, and what is deleted
+    ("a_start_moves_nothing", STORE, "was=\"'queued'\"),", "),"),
+    ("older_servers_are_trusted", COUNTS, "    if unknown:\n", "    if unknown and after < 0:\n"),
+    (
+        "recount_counts_twice",
+        COUNTS,
+        "SELECT 'live', user_id, kind, state, -number",
+        "SELECT 'live', user_id, kind, state, 0",
+    ),
+    ("late_recount_wins", COUNTS, "AND recount_due = :due AND", "AND :due = :due AND"),
+    ("uncounted_jobs_are_deleted", PRUNE, 'f" AND {ADDED_UP} RETURNING', 'f" RETURNING'),
+    (
+        "deleted_during_a_recount",
+        PRUNE,
+        "WHERE id = 1 AND recount_due = 0 RETURNING id",
+        "WHERE id = 1 RETURNING id",
+    ),
+    (
+        "what_is_shown_is_deleted",
+        PRUNE,
+        "(deleted_at IS NULL AND {SUPERSEDED})",
+        "deleted_at IS NULL",
+    ),
+    ("the_trash_is_deleted", PRUNE, "(deleted_at IS NULL AND {SUPERSEDED})", "({SUPERSEDED})"),
+    (
+        "versions_lose_their_job",
+        PRUNE,
+        "AND versions.state <> 'purged')",
+        "AND versions.state = 'purged')",
+    ),
+    ("parts_of_live_jobs_are_deleted", PRUNE, "AND whole.state IN ({LIVE}))", "AND false)"),
     # Who may, and in which order
     (
         "needs_ignored",
@@ -521,8 +556,8 @@ MUTANTS: list[Mutant] = [
     (
         "divided_jobs_wait_for_parents",
         PARTS,
-        " AND jobs.divided_at IS NULL\n",
-        "\n",
+        "AND jobs.divided_at IS NULL AND parent",
+        "AND parent",
     ),
     (
         "parts_of_any_kind",

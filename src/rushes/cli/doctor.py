@@ -126,7 +126,11 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
             return
         yield Check("ok", "schema", f"{revision} is the newest")
         if fix:
-            yield Check("ok", "fix", f"did all chores once; lost jobs found: {_fix(settings)}")
+            yield Check(
+                "ok",
+                "fix",
+                f"did all chores once and counted all jobs; lost jobs found: {_fix(settings)}",
+            )
         yield from _check_queue(db, settings)
 
 
@@ -208,10 +212,12 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _fix(settings: config.Settings) -> int:
-    from rushes import app
+    from rushes import app, count_store
 
     with app.open(settings) as rushes:
-        return len(rushes.chores.tick())
+        lost = len(rushes.chores.tick())
+        count_store.repair(rushes.db)
+        return lost
 
 
 def _with_detail(error: errors.RushesError) -> str:

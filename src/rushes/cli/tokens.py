@@ -8,7 +8,7 @@ import cyclopts
 
 from rushes import errors
 from rushes.cli import client, output
-from rushes.settings import DURATION, UNITS
+from rushes.units import parse_seconds
 
 if TYPE_CHECKING:
     from rushes.cli.api import Document
@@ -78,10 +78,10 @@ def revoke(id: Id, /, *, json: output.Json = False) -> None:
 
 
 def _seconds(text: str) -> float:
-    match = DURATION.fullmatch(text.strip())
-    if match is None:
+    seconds = parse_seconds(text)
+    if seconds is None:
         raise errors.BadField("--expires", f"must be a duration such as 12h or 90d, not {text!r}")
-    return float(match[1]) * UNITS[match[2] or "s"]
+    return seconds
 
 
 def _row(token: Document) -> tuple[str, ...]:

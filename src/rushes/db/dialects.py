@@ -111,6 +111,8 @@ class Postgres:
                 return errors.DiskFull("the database's disk is full", detail=str(error))
             case pg.ReadOnlySqlTransaction():
                 return errors.ReadOnly("the database is read-only", detail=str(error))
+            case pg.ForeignKeyViolation():
+                return errors.NotFound("what this refers to is not there any more")
             case pg.LockNotAvailable() | pg.QueryCanceled():
                 return errors.DatabaseBusy("the database did not answer in time", detail=str(error))
             case (

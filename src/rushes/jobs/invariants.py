@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rushes import count_store
 from rushes.db.database import Tx
-from rushes.events import ENDED, UNCOUNTED
 from rushes.jobs.lifecycle import MAX_CLAIMS
 
 SHOWN = 20
@@ -188,16 +188,11 @@ INVARIANTS: dict[str, tuple[str, str]] = {
     ),
     "I28": (
         "the counts of ended jobs, and those that are yet to be counted, are all ended jobs",
-        f"""
-        SELECT kind, user_id, state, sum(number) AS off FROM (
-            SELECT kind, user_id, state, count AS number FROM job_counts
-            UNION ALL
-            SELECT jobs.kind, jobs.user_id, jobs.state, 1 FROM events
-            JOIN jobs ON jobs.id = events.job_id
-            WHERE ({" OR ".join(UNCOUNTED)}) AND events.state IN ({ENDED})
-            UNION ALL
-            SELECT kind, user_id, state, -1 FROM jobs WHERE state IN ({ENDED})) AS counted
-        GROUP BY kind, user_id, state HAVING sum(number) <> 0""",
+        count_store.ENDED_OFF,
+    ),
+    "I29": (
+        "the counts of live and failed jobs, with what is yet to be added, are those of the rows",
+        f"{count_store.LIVE_OFF} UNION ALL {count_store.FAILED_OFF}",
     ),
     "I30": (
         "no worker holds a job that it may not or cannot do",

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from rushes import errors, events
+from rushes import count_store, errors, events
 from rushes.db.database import Tx
+from rushes.jobs import store
 from rushes.jobs.job import Job, Outcome, State, encode
 from rushes.protocol import Claim
-from rushes.records import from_row
+from rushes.records import Row, from_row
 from rushes.text_match import folded, pattern
 
 COLUMNS = {
@@ -66,6 +67,9 @@ def _guards(filter: JobFilter) -> tuple[str, dict[str, Any]]:
 
 # A divided job runs, too: in its parts.
 RUNNING = "(state = 'processing' OR (state = 'blocked' AND divided_at IS NOT NULL))"
+# One by one, because each has an index of its own: few run, however many there are.
+AMONG_RUNNING = """id IN (SELECT id FROM jobs WHERE state = 'processing'
+    UNION ALL SELECT id FROM jobs WHERE divided_at IS NOT NULL AND state = 'blocked')"""
 
 
 def list_jobs(
@@ -80,7 +84,7 @@ def list_jobs(
     only those, or only the others."""
     where, given = _guards(filter or JobFilter())
     if running is not None:
-        where += f" AND {RUNNING}" if running else f" AND NOT {RUNNING}"
+        where += f" AND {AMONG_RUNNING}" if running else f" AND NOT {RUNNING}"
     if before is not None:
         where += " AND id < :before"
         given["before"] = before
@@ -142,17 +146,35 @@ class FailureGroup:
 
 def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[FailureGroup]:
     """Failed jobs by what they failed of, most frequent first; of one user, or of all (None)."""
-    where, given = _guards(JobFilter(user_id=user_id))
     rows = tx.all(
         f"""
-        SELECT kind, error_code, count(*) AS count, max(failed_at) AS last_failed_at,
-            max(last_error) AS example
-        FROM jobs WHERE state = 'failed' AND {where}
-        GROUP BY kind, error_code ORDER BY count(*) DESC, kind, error_code LIMIT :limit""",
+        SELECT grouped.kind, nullif(grouped.error_code, '') AS error_code, number AS count,
+            last_failed_at, jobs.last_error AS example
+        FROM (SELECT kind, error_code, CAST(sum(number) AS bigint) AS number,
+                max(failed_at) AS last_failed_at, max(job_id) AS job_id
+              FROM ({" UNION ALL ".join(_failed(tx))}) AS failed
+              {_of(user_id)}
+              GROUP BY kind, error_code HAVING sum(number) > 0
+              ORDER BY 3 DESC, kind, error_code LIMIT :limit) AS grouped
+        LEFT JOIN jobs ON jobs.id = grouped.job_id
+        ORDER BY number DESC, grouped.kind, grouped.error_code""",
+        user_id=user_id,
         limit=limit,
-        **given,
     )
     return [from_row(FailureGroup, row) for row in rows]
+
+
+def _failed(tx: Tx) -> list[str]:
+    if not count_store.is_kept(tx):
+        return [
+            """SELECT kind, user_id, coalesce(error_code, '') AS error_code, 1 AS number, failed_at,
+            id AS job_id FROM jobs WHERE state = 'failed'"""
+        ]
+    return [
+        """SELECT kind, user_id, error_code, count AS number, last_failed_at AS failed_at,
+        last_job_id AS job_id FROM failure_counts""",
+        *map(count_store.failures, count_store.UNMOVED),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +258,8 @@ def _execution_id(claim_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCount:
-    """How many jobs of a kind are in a state, and how long they waited and ran on average."""
+    """How many jobs of a kind are in a state, and how long they waited and ran on average, which is
+    told of those that have ended."""
 
     kind: str
     # None: of all users together.
@@ -249,47 +272,44 @@ class JobCount:
 
 
 def stats(tx: Tx, user_id: str | None = None) -> list[JobCount]:
-    """How many jobs each user (or this one) has of each kind in each state, and how long they
-    waited and ran. For one user it reads their jobs, for all those that live."""
-    if user_id is None:
-        return _job_counts(
-            tx,
-            f"""
-            SELECT kind, user_id, state, {_SUMS} FROM ({_COUNTED}) AS counted
-            GROUP BY kind, user_id, state ORDER BY kind, user_id, state""",
-        )
-    return _job_counts(
-        tx,
-        """
-        SELECT kind, user_id, state, count(*) AS count, min(queued_at) AS oldest_queued_at,
-            avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
-        FROM jobs WHERE user_id = :user_id
-        GROUP BY kind, user_id, state ORDER BY kind, user_id, state""",
+    """How many jobs each user (or this one) has, or has had, of each kind in each state, and how
+    long those that ended have waited and run. It does not grow with the number of jobs."""
+    rows = tx.all(
+        f"""
+        SELECT kind, user_id, state, {_SUMS} FROM ({_counted(tx)}) AS counted
+        {_of(user_id)}
+        GROUP BY kind, user_id, state HAVING sum(count) <> 0 ORDER BY kind, user_id, state""",
         user_id=user_id,
     )
+    if user_id is None:
+        oldest = tx.all(f"{_STRANDS} SELECT kind, user_id, queued_at FROM strand")
+    else:
+        oldest = tx.all(
+            f"{store.LANES} SELECT kind, user_id, queued_at FROM lanes JOIN jobs ON id = ("
+            " SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane"
+            " AND jobs.user_id = :user_id ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)",
+            user_id=user_id,
+        )
+    return _job_counts(rows, oldest, ("kind", "user_id"))
+
+
+def _of(user_id: str | None) -> str:
+    return "" if user_id is None else "WHERE user_id = :user_id"
 
 
 def totals(tx: Tx) -> list[JobCount]:
     """As `stats`, for all users together."""
-    return _job_counts(
-        tx,
+    rows = tx.all(
         f"""
-        SELECT kind, NULL AS user_id, state, {_SUMS} FROM ({_COUNTED}) AS counted
-        GROUP BY kind, state ORDER BY kind, state""",
+        SELECT kind, NULL AS user_id, state, {_SUMS} FROM ({_counted(tx)}) AS counted
+        GROUP BY kind, state HAVING sum(count) <> 0 ORDER BY kind, state"""
     )
-
-
-def _job_counts(tx: Tx, sql: str, **params: str) -> list[JobCount]:
-    return [
-        from_row(
-            JobCount,
-            row,
-            state=State(row["state"]),
-            wait_ms=_float(row["wait_ms"]),
-            run_ms=_float(row["run_ms"]),
-        )
-        for row in tx.all(sql, **params)
-    ]
+    oldest = tx.all(
+        f"{store.LANES} SELECT kind, queued_at FROM lanes JOIN jobs ON id = (SELECT id FROM jobs"
+        " WHERE state = 'queued' AND jobs.lane = lanes.lane"
+        " ORDER BY jobs.lane, queued_at, id LIMIT 1)"
+    )
+    return _job_counts(rows, oldest, ("kind",))
 
 
 def _float(value: float | Decimal | None) -> float | None:
@@ -297,25 +317,74 @@ def _float(value: float | Decimal | None) -> float | None:
     return None if value is None else float(value)
 
 
-_SUMS = """CAST(sum(count) AS bigint) AS count, min(oldest) AS oldest_queued_at,
-    sum(wait_ms) / nullif(sum(waited), 0) AS wait_ms,
+_SUMS = """CAST(sum(count) AS bigint) AS count, sum(wait_ms) / nullif(sum(waited), 0) AS wait_ms,
     sum(run_ms) / nullif(sum(ran), 0) AS run_ms"""
-_BY_STATE = f"""SELECT kind, user_id, state, count(*), {events.JOB_TIMES},
-    min(CASE state WHEN 'queued' THEN queued_at END) FROM"""
-# One by one, because each has an index of its own.
-_LIVE = [f"{_BY_STATE} jobs WHERE state = '{each}'" for each in LIVE]
+_ENDED = "SELECT kind, user_id, state, count, waited, wait_ms, ran, run_ms FROM job_counts"
 _UNCOUNTED = [
-    f"""{_BY_STATE} (SELECT jobs.* FROM events JOIN jobs ON jobs.id = events.job_id
-        WHERE events.{each} AND events.state IN ({events.ENDED})) AS uncounted"""
-    for each in events.UNCOUNTED
+    f"""SELECT kind, user_id, state, count(*), {count_store.JOB_TIMES} FROM (
+        SELECT kind, events.user_id, jobs.state, started_at, queued_at, completed_at
+        FROM events JOIN jobs ON jobs.id = events.job_id
+        WHERE {each} AND events.state IN ({count_store.ENDED})) AS uncounted
+        GROUP BY kind, user_id, state"""
+    for each in count_store.UNCOUNTED
 ]
-# All jobs: those that have ended were counted before, but for the last ones.
-_COUNTED = """
-    SELECT kind, user_id, state, count, waited, wait_ms, ran, run_ms,
-        CAST(NULL AS bigint) AS oldest FROM job_counts
-    UNION ALL """ + " UNION ALL ".join(
-    f"{each} GROUP BY kind, user_id, state" for each in (*_UNCOUNTED, *_LIVE)
+_LIVE = [
+    "SELECT kind, user_id, state, count, 0, 0, 0, 0 FROM live_counts",
+    *(
+        f"SELECT kind, user_id, state, number, 0, 0, 0, 0 FROM ({count_store.moves(each)}) AS moved"
+        for each in count_store.UNMOVED
+    ),
+]
+# One by one, because each has an index of its own.
+_LIVE_ONE_BY_ONE = [
+    f"""SELECT kind, user_id, state, count(*), 0, 0, 0, 0 FROM jobs WHERE state = '{each}'
+        GROUP BY kind, user_id, state"""
+    for each in LIVE
+]
+
+
+def _counted(tx: Tx) -> str:
+    """Of all jobs, as rows that are to be added up."""
+    live = _LIVE if count_store.is_kept(tx) else _LIVE_ONE_BY_ONE
+    return " UNION ALL ".join((_ENDED, *_UNCOUNTED, *live))
+
+
+_STRANDS = (
+    store.LANES
+    + """, strand(lane, user_id, kind, queued_at) AS (
+        SELECT first.lane, first.user_id, first.kind, first.queued_at FROM lanes
+        JOIN jobs AS first ON first.id = (
+            SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane
+            ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)
+        UNION ALL
+        SELECT next.lane, next.user_id, next.kind, next.queued_at FROM strand
+        JOIN jobs AS next ON next.id = (
+            SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = strand.lane
+            AND jobs.user_id > strand.user_id
+            ORDER BY jobs.lane, jobs.user_id, queued_at, id LIMIT 1)
+    )"""
 )
+
+
+def _job_counts(rows: Iterable[Row], heads: Iterable[Row], key: tuple[str, ...]) -> list[JobCount]:
+    """`heads`: the first jobs of the lines that jobs wait in."""
+    oldest: dict[tuple[str, ...], int] = {}
+    for head in heads:
+        of = tuple(head[name] for name in key)
+        oldest[of] = min(head["queued_at"], oldest.get(of, head["queued_at"]))
+    return [
+        from_row(
+            JobCount,
+            row,
+            state=State(row["state"]),
+            oldest_queued_at=oldest.get(tuple(row[name] for name in key))
+            if row["state"] == State.QUEUED
+            else None,
+            wait_ms=_float(row["wait_ms"]),
+            run_ms=_float(row["run_ms"]),
+        )
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,17 +449,12 @@ def waiting_of(tx: Tx, user_id: str, most: int) -> int:
     """How many jobs of a user are queued, up to `most`: found lane by lane in the index that the
     claims use."""
     row = tx.one(
-        """
-        WITH RECURSIVE strand(lane) AS (
-            SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued')
-            UNION ALL
-            SELECT (SELECT min(lane) FROM jobs WHERE state = 'queued' AND lane > strand.lane)
-            FROM strand WHERE strand.lane IS NOT NULL
-        )
+        store.LANES
+        + """
         SELECT sum((SELECT count(*) FROM (
-            SELECT 1 FROM jobs WHERE state = 'queued' AND jobs.lane = strand.lane
+            SELECT 1 FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane
             AND jobs.user_id = :user_id AND kind NOT IN ('webhook', 'purge') LIMIT :most) AS few
-        )) AS waiting FROM strand WHERE lane IS NOT NULL""",
+        )) AS waiting FROM lanes WHERE lane IS NOT NULL""",
         user_id=user_id,
         most=most,
     )

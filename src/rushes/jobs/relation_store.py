@@ -94,6 +94,7 @@ def _decision(id: str, state: State, parts: Mapping[State, PartError]) -> Decisi
     return Decision(id, state, "part_canceled" if state is State.CANCELED else None)
 
 
+# coalesce keeps SQLite from walking over all jobs that have a parent.
 UNBLOCK = """
     UPDATE jobs SET
         state = CASE parent.state WHEN 'completed' THEN 'queued' ELSE 'canceled' END,
@@ -102,8 +103,8 @@ UNBLOCK = """
         error_code = CASE parent.state WHEN 'completed' THEN NULL
             ELSE 'parent_' || parent.state END
     FROM jobs AS parent
-    WHERE parent.id = jobs.parent_id AND jobs.state = 'blocked' AND jobs.divided_at IS NULL
-    AND parent.state IN ('completed', 'failed', 'canceled')"""
+    WHERE parent.id = coalesce(jobs.parent_id, '') AND jobs.state = 'blocked'
+    AND jobs.divided_at IS NULL AND parent.state IN ('completed', 'failed', 'canceled')"""
 
 
 def _unblock(tx: Tx, parents: Iterable[str] | None) -> dict[str, State]:
@@ -112,7 +113,7 @@ def _unblock(tx: Tx, parents: Iterable[str] | None) -> dict[str, State]:
     of_parents = " AND parent.id IN (SELECT id FROM ({given:id text}) AS given)"
     rows = tx.change(
         UNBLOCK if parents is None else UNBLOCK + of_parents,
-        events.from_changed("state"),
+        events.from_changed("state", was="'blocked'"),
         returning="id, state",
         given=None if parents is None else [{"id": id} for id in parents],
     )
@@ -183,7 +184,7 @@ def join_parts(tx: Tx, decisions: Sequence[Decision]) -> dict[str, State]:
                 THEN :parts_done ELSE progress END
         FROM given WHERE jobs.id = given.id AND jobs.state = 'blocked'
         AND jobs.divided_at IS NOT NULL""",
-        events.from_changed("state"),
+        events.from_changed("state", was="'blocked'"),
         returning="id, state",
         given=decisions,
         parts_done=PARTS_DONE,

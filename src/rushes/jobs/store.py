@@ -100,7 +100,7 @@ def insert(tx: Tx, rows: Sequence[JobRow], *, notify: bool = False) -> set[str]:
             timeout_ms, division
         FROM given WHERE true
         ON CONFLICT DO NOTHING""",
-        events.from_changed("state"),
+        events.from_changed("state", was="NULL"),
         returning=f"id, {NOTIFY}" if notify else "id",
         given=rows,
     )
@@ -261,7 +261,7 @@ def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[Assignment]:
     rows = tx.change(
         (PICK_FIFO if take.user_id is None else of_user) + CLAIM,
         OPEN_ATTEMPTS,
-        events.from_changed("'started'"),
+        events.from_changed("'started'", was="'queued'"),
         returning=ASSIGNMENT,
         claim_id=claim_id,
         limit=limit,
@@ -348,7 +348,7 @@ def complete_if_held(tx: Tx, results: Sequence[tuple[Claim, str | None]]) -> lis
         UPDATE attempts SET ended_at = {now}, outcome = 'succeeded', job_state = changed.state,
             engine_id = changed.engine_id, engine_model = changed.engine_model FROM changed
         WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch""",
-        events.from_changed("state"),
+        events.from_changed("state", was="'processing'"),
         returning=f"""id, {WHOLE_ID}, EXISTS (SELECT 1 FROM jobs AS child
             WHERE child.parent_id = {{changed}}.id AND child.state = 'blocked') AS awaited""",
         given=[
@@ -500,7 +500,9 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
         SETTLE + (" AND " + LEASE_OVER if expired else ""),
         CLOSE_ATTEMPTS,
         # Only a division makes a held job wait.
-        events.from_changed("CASE state WHEN 'blocked' THEN 'divided' ELSE state END"),
+        events.from_changed(
+            "CASE state WHEN 'blocked' THEN 'divided' ELSE state END", was="'processing'"
+        ),
         given=[
             {
                 "id": each.id,
@@ -520,22 +522,36 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
     return {row["id"] for row in rows}
 
 
+END_AT_ONCE = "state = 'canceled', canceled_at = {now}, divided_at = NULL,"
+CANCEL = {"blocked": END_AT_ONCE, "queued": END_AT_ONCE, "processing": ""}
+
+
 def cancel(tx: Tx, ids: Iterable[str]) -> list[Ended]:
     """Waiting jobs end at once; processing ones are flagged. Returns those it changed."""
-    rows = tx.change(
-        """
-        WITH given AS ({given:id text})
-        UPDATE jobs SET
-            state = CASE state WHEN 'processing' THEN state ELSE 'canceled' END,
-            canceled_at = CASE state WHEN 'processing' THEN NULL ELSE {now} END,
-            cancel_requested_at = coalesce(cancel_requested_at, {now}), divided_at = NULL
-        FROM given WHERE jobs.id = given.id AND state IN ('blocked', 'queued', 'processing')
-        AND (state <> 'processing' OR cancel_requested_at IS NULL)""",
-        events.from_changed("CASE state WHEN 'processing' THEN 'canceling' ELSE state END"),
-        returning=f"id, state, {WHOLE_ID}",
+    # Locked first: their events tell what they were.
+    rows = tx.all(
+        "SELECT id, state FROM jobs WHERE id IN ({given:id text})"
+        " AND (state IN ('blocked','queued')"
+        " OR (state = 'processing' AND cancel_requested_at IS NULL)) ORDER BY id {for_update}",
         given=[{"id": id} for id in ids],
     )
-    return [Ended(row["id"], State(row["state"]), row["whole_id"]) for row in rows]
+    canceled: list[Ended] = []
+    for was in sorted({row["state"] for row in rows}):
+        changed = tx.change(
+            f"""
+            WITH given AS ({{given:id text}})
+            UPDATE jobs SET {CANCEL[was]}
+                cancel_requested_at = coalesce(cancel_requested_at, {{now}})
+            FROM given WHERE jobs.id = given.id AND jobs.state = :was""",
+            events.from_changed(
+                "CASE state WHEN 'processing' THEN 'canceling' ELSE state END", was=f"'{was}'"
+            ),
+            returning=f"id, state, {WHOLE_ID}",
+            given=[row for row in rows if row["state"] == was],
+            was=was,
+        )
+        canceled += [Ended(row["id"], State(row["state"]), row["whole_id"]) for row in changed]
+    return canceled
 
 
 def get(tx: Tx, id: str) -> Job | None:

@@ -13,12 +13,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from pydantic import BaseModel, Field
 
-from rushes import errors, events
+from rushes import count_store, errors
 from rushes.breaker import BreakerState
 from rushes.db import schema
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
-from rushes.jobs import read_store
+from rushes.jobs import prune_store, read_store
 from rushes.redis_link import RedisLink
 from rushes.web import auth
 from rushes.web.services import Here, Services
@@ -134,8 +134,8 @@ def health(services: Here, response: Response) -> Health:
         )
         checks["pending_jobs"] = counts["jobs"]["blocked"] + counts["jobs"]["queued"]
         checks["failed_jobs"] = counts["jobs"]["failed"]
-        checks["stale_jobs_recovered"] = counts["incidents"][events.RECOVERED]
-        checks["retries_exceeded"] = counts["incidents"][events.GIVEN_UP]
+        checks["stale_jobs_recovered"] = counts["incidents"][count_store.RECOVERED]
+        checks["retries_exceeded"] = counts["incidents"][count_store.GIVEN_UP]
     status = _status(response, checks["database"])
     return Health(status="degraded" if checks["redis"] is False else status, **checks)
 
@@ -178,7 +178,7 @@ class _Collector:
             "rushes_jobs_finished", "Jobs that have ended.", labels=["kind", "outcome"]
         )
         wait = GaugeMetricFamily(
-            "rushes_job_wait_seconds", "Mean wait of started jobs.", labels=["kind"]
+            "rushes_job_wait_seconds", "Mean wait of completed jobs.", labels=["kind"]
         )
         run = GaugeMetricFamily(
             "rushes_job_duration_seconds", "Mean time of completed jobs.", labels=["kind"]
@@ -192,10 +192,15 @@ class _Collector:
         given_up = CounterMetricFamily(
             "rushes_job_retries_exceeded", "Jobs that failed for good.", labels=["kind"]
         )
+        pruned = CounterMetricFamily(
+            "rushes_jobs_pruned", "Ended jobs that were deleted for their age.", labels=["kind"]
+        )
         with self._site.db.read() as tx:
             now = read_store.now(tx)
-            for each in events.incidents(tx):
-                family = recovered if each.type == events.RECOVERED else given_up
+            for deleted in prune_store.pruned(tx):
+                pruned.add_metric([deleted.kind], deleted.count)
+            for each in count_store.incidents(tx):
+                family = recovered if each.type == count_store.RECOVERED else given_up
                 family.add_metric([each.kind], each.count)
         rows = self._site.totals.get(self._site.db)
         for row in rows:
@@ -213,7 +218,7 @@ class _Collector:
             workers.add_metric([status], count)
         streams = GaugeMetricFamily("rushes_event_streams", "Open streams of live events.")
         streams.add_metric([], self._site.relay.subscribers)
-        yield from (depth, ended, recovered, given_up, wait, run, oldest, workers, streams)
+        yield from (depth, ended, pruned, recovered, given_up, wait, run, oldest, workers, streams)
         if self._site.redis is not None:
             yield from _of_redis(self._site.redis)
 
@@ -257,12 +262,12 @@ def _counts(services: Services) -> dict[str, Any]:
     workers = dict.fromkeys((str(status) for status in WorkerStatus), 0)
     for counted in services.totals.get(services.db):
         jobs[counted.state] += counted.count
-    incidents = dict.fromkeys((events.RECOVERED, events.GIVEN_UP), 0)
+    incidents = dict.fromkeys((count_store.RECOVERED, count_store.GIVEN_UP), 0)
     with services.db.read() as tx:
         now = read_store.now(tx)
         for each in fleet.all_workers(tx):
             workers[each.status(now, offline_ms)] += 1
-        for row in events.incidents(tx):
+        for row in count_store.incidents(tx):
             incidents[row.type] += row.count
     return {"jobs": jobs, "workers": workers, "incidents": incidents}
 

@@ -1,0 +1,42 @@
+"""Durations and sizes as people write them: 6h, 500ms, 10GiB. Pure."""
+
+from __future__ import annotations
+
+import re
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+GIB = 2**30
+_SIZES = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": GIB, "TIB": 2**40}
+_SIZES |= {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b)?", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?")
+
+
+def parse_seconds(text: str) -> float | None:
+    """None if it is no duration. Without a unit it is seconds."""
+    match = _DURATION.fullmatch(text.strip())
+    return float(match[1]) * _UNITS[match[2] or "s"] if match else None
+
+
+def parse_bytes(text: str) -> int | None:
+    """None if it is no size."""
+    match = _SIZE.fullmatch(text.strip())
+    return int(float(match[1]) * _SIZES[(match[2] or "").upper()]) if match else None
+
+
+def format_seconds(seconds: float) -> str:
+    """In the largest unit that leaves no fraction: 6h, 90s, 500ms."""
+    for unit in ("d", "h", "min", "s"):
+        if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0:
+            return f"{int(seconds // _UNITS[unit])}{unit}"
+    return f"{seconds * 1000:g}ms" if seconds else "0s"
+
+
+def format_bytes(size: int) -> str:
+    """In the largest unit that leaves no fraction: 2GiB, 1500000B."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        whole, rest = divmod(size, _SIZES[unit.upper()])
+        if whole and not rest:
+            return f"{whole}{unit}"
+    return f"{size}B"
