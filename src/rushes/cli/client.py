@@ -56,7 +56,8 @@ def _named(settings: config.Settings) -> Api | None:
         return None
     from rushes.cli.api import Api
 
-    server = settings.server.rstrip("/")
+    # Workers may know several; any of them will do.
+    server = settings.server.partition(",")[0].rstrip("/")
     here = address_of_server_here(settings)
     if settings.token:
         return Api(server, settings.token)

@@ -29,7 +29,13 @@ STOP_SECONDS = 0.7
 # A server that is away cannot take anything back.
 GIVE_BACK_SECONDS = 3.0
 
-Server = Annotated[str | None, cyclopts.Parameter(help="The server, instead of RUSHES_SERVER.")]
+Server = Annotated[
+    str | None,
+    cyclopts.Parameter(
+        help="The server, instead of RUSHES_SERVER; or several of one fleet, separated by commas:"
+        " another one is asked when one is away."
+    ),
+]
 Key = Annotated[str | None, cyclopts.Parameter(help="Its key, better set as RUSHES_WORKER_KEY.")]
 Join = Annotated[
     str | None, cyclopts.Parameter(help="A code of 'rushes workers invite'; the key is kept.")
@@ -106,12 +112,12 @@ class _Access(msgspec.Struct, frozen=True):
                 "this worker has no key: 'rushes workers invite' at the server prints the command"
                 " to join with, 'rushes workers register' makes a key for RUSHES_WORKER_KEY"
             )
-        if kept.server != server:
+        if not set(_servers(kept.server)) & set(_servers(server)):
             raise errors.Invalid(
                 f"the key that is kept here is for {kept.server}: to work for {server}, --join"
                 " with a code from there, or give its --key"
             )
-        return kept
+        return cls(server, kept.key)
 
     @classmethod
     def _kept(cls, path: Path) -> _Access | None:
@@ -143,7 +149,13 @@ def _server(settings: config.Settings, named: str | None, kept: _Access | None) 
     server = named or settings.server or here.get("url")
     if not server:
         raise errors.Invalid("say which server to work for: --server URL, or RUSHES_SERVER")
-    return server.rstrip("/")
+    return ",".join(_servers(server))
+
+
+def _servers(text: str) -> list[str]:
+    from rushes.worker import remote
+
+    return remote.servers_in(text)
 
 
 def _chosen(table: Mapping[str, Handler], kinds: str | None) -> Mapping[str, Handler]:

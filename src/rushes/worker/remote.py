@@ -10,6 +10,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -57,12 +58,20 @@ CONFLICTS: dict[str, type[errors.Conflict]] = {
 }
 
 
+def servers_in(text: str) -> list[str]:
+    """The addresses of servers that share a database, separated by commas."""
+    return [each.strip().rstrip("/") for each in text.split(",") if each.strip()]
+
+
 class Remote(Coordinator):
-    """One worker's connection to a server."""
+    """One worker's connection to a server, or to several that share a database: another one is
+    asked when one cannot be reached, or says that it cannot do it now."""
 
     def __init__(self, server: str, key: str, *, transport: httpx2.BaseTransport | None = None):
+        """`server`: one address, or several separated by commas."""
+        self._servers = servers_in(server)
+        self._number = 0
         self._http = httpx2.Client(
-            base_url=f"{server.rstrip('/')}/api/v1/worker",
             headers={"Authorization": f"Bearer {key}", "User-Agent": "rushes-worker"},
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             transport=transport,
@@ -133,9 +142,10 @@ class Remote(Coordinator):
         asked = _job(claim, media_id)
         headers = {**_proof(claim), "Range": f"bytes={start}-"}
         with (
+            self._failing_over(),
             _renamed(),
             self._http.stream(
-                "GET", "/source", params=asked, headers=headers, timeout=FILE_SECONDS
+                "GET", self._url("/source"), params=asked, headers=headers, timeout=FILE_SECONDS
             ) as answer,
         ):
             if not answer.has_redirect_location:
@@ -187,21 +197,57 @@ class Remote(Coordinator):
         self, method: str, path: str, *, seconds: float = ANSWER_SECONDS, **options: Any
     ) -> httpx2.Response:
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
+        with self._failing_over():
+            answer = self._reached(method, path, timeout=timeout, **options)
+            _check_sender(answer)
+            _check(answer)
+            return answer
+
+    def _reached(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        """From the first server that can be reached at all: it has not heard a word before."""
+        for _ in self._servers[1:]:
+            try:
+                return self._http.request(method, self._url(path), **options)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                self._turn_to_next()
         with _renamed():
-            answer = self._http.request(method, path, timeout=timeout, **options)
-        _check_sender(answer)
-        _check(answer)
-        return answer
+            return self._http.request(method, self._url(path), **options)
+
+    @contextmanager
+    def _failing_over(self) -> Iterator[None]:
+        """Whoever asks again asks another server."""
+        number = self._number
+        try:
+            yield
+        except errors.Unavailable:
+            if self._number == number:
+                self._turn_to_next()
+            raise
+
+    def _turn_to_next(self) -> None:
+        if len(self._servers) > 1:
+            self._number = (self._number + 1) % len(self._servers)
+            log.info("turning to %s", self._servers[self._number])
+
+    def _url(self, path: str) -> str:
+        return f"{self._servers[self._number]}/api/v1/worker{path}"
 
 
 def join(server: str, code: str, name: str) -> tuple[str, str]:
-    """Use a join code up: the worker's id and its key."""
-    with _renamed():
-        answer = httpx2.post(
-            f"{server.rstrip('/')}/api/v1/worker/join",
-            json={"code": code, "name": name},
-            timeout=ANSWER_SECONDS,
-        )
+    """Use a join code up: the worker's id and its key. `server` as of `Remote`."""
+    first, *others = servers_in(server)
+    try:
+        with _renamed():
+            answer = httpx2.post(
+                f"{first}/api/v1/worker/join",
+                json={"code": code, "name": name},
+                timeout=ANSWER_SECONDS,
+            )
+    except errors.Unavailable as error:
+        # What has got no connection has not used the code up.
+        if others and isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return join(",".join(others), code, name)
+        raise
     _check_sender(answer)
     _check(answer)
     said = answer.json()
