@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,8 @@ class Shell:
 
     def run(self, *arguments: str | Path) -> int:
         self._capsys.readouterr()
-        code = cli.main([str(each) for each in arguments])
+        with _logs_as_they_were():
+            code = cli.main([str(each) for each in arguments])
         self.out, self.err = self._capsys.readouterr()
         return code
 
@@ -57,6 +60,18 @@ class Shell:
 
     def json(self, *arguments: str | Path) -> Any:
         return json.loads(self.text(*arguments, "--json"))
+
+
+@contextmanager
+def _logs_as_they_were() -> Iterator[None]:
+    """Some commands send the log to stderr, which is another test's, or closed, a moment later."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    try:
+        yield
+    finally:
+        root.handlers = handlers
+        root.setLevel(level)
 
 
 class Command:
