@@ -185,7 +185,11 @@ class RedisLink:
         pubsub = listener.pubsub(ignore_subscribe_messages=True)
         try:
             with self._asking("subscribe"):
-                pubsub.subscribe(self.channel(LOOK), self.channel(EVENTS))
+                channels = self.channel(LOOK), self.channel(EVENTS)
+                pubsub.subscribe(*channels)
+                for _ in channels:
+                    # Redis says so for each; what is published before is not heard.
+                    pubsub.get_message(timeout=ANSWER_SECONDS)
             yield Subscription(self, pubsub)
         finally:
             pubsub.close()

@@ -297,11 +297,12 @@ class Server:
         name: str,
         table: Mapping[str, Handler],
         *,
-        stands_aside: Callable[[], bool] = lambda: False,
+        stands_aside: Callable[[], bool] | None = None,
         unable: Mapping[str, str] | None = None,
         **claiming: Any,
     ) -> Worker:
-        """`unable`: why its jobs of a kind can only fail, as things are now."""
+        """`unable`: why its jobs of a kind can only fail, as things are now. Who may have to stand
+        aside claims by itself: that is decided at the last moment."""
         host = socket.gethostname()
         transport = Local(
             self.rushes.dispatch,
@@ -311,8 +312,8 @@ class Server:
             worker_id=f"{self._worker_prefix}{_tame(name)}",
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
-            stands_aside=stands_aside,
-            ask=self.services.dispatcher.ask,
+            stands_aside=stands_aside or (lambda: False),
+            ask=None if stands_aside else self.services.dispatcher.ask,
             **claiming,
         )
         metadata = {"host": host, "pid": os.getpid(), "place": "server", **capabilities.pod()}
