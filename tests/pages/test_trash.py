@@ -7,6 +7,7 @@ from playwright.sync_api import Route, expect
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
 from running import Running
+from shell import until
 from web import library
 
 
@@ -77,6 +78,9 @@ def test_what_was_watched_when_it_was_deleted_is_in_the_trash(
     [media_id] = fill(server, "Zoo")
     page = visit(server, f"/watch/{media_id}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Zoo")
+    # It hears of what happens from then on.
+    hubs = server.services.relay._hubs
+    until(lambda: any(each.members for each in hubs.values()))
     with server.client() as admin:
         admin.delete(f"/media/{media_id}")
         expect(page.get_by_role("heading", name="This is no longer there")).to_be_visible()
