@@ -80,7 +80,8 @@ def measure(postgres: Postgres, place: Path, options: Any) -> None:
         heartbeat_interval=HEARTBEAT_SECONDS,
         poll_interval=2.0,
         sweep_interval=10.0,
-        transcode_workers=1,
+        # What is watched is published by hand.
+        transcode_workers=0,
     )
     with Process(given) as server, Rushes(settings=given, migrate=False) as rushes:
         bench = Bench(server, rushes, postgres)
