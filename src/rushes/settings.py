@@ -425,7 +425,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     server: Annotated[
         str,
         _text(
-            "The server of the command line and `rushes worker`, which may have several, by commas.",
+            "The server of the command line; `rushes worker` may have several, by commas.",
             pattern=r"^(|https?://.+)$",
             default="the one running here",
             expected="a URL such as https://rushes.example.org",
