@@ -54,7 +54,7 @@ LANGUAGES = ("en", "en", "en", "de", "fr")
 # Nearly all is the owner's, some the guest's; the stranger has nothing, an admin sees everything.
 OWNER, GUEST, STRANGER, ADMIN = "owner", "guest", "stranger", "admin"
 GOAL = 50
-INDEXING_GOAL = {"sqlite": 50, "postgres": 20}
+INDEXING_GOAL = {"sqlite": 20, "postgres": 10}
 # Of so many hours one is put into the bare index, too.
 COMPARED = 5
 BARE = {
