@@ -867,11 +867,12 @@ def test_what_the_server_will_not_copy_is_copied_by_us(
 
 
 def test_storages_with_different_prefixes_do_not_see_each_other(seaweed: services.Seaweed) -> None:
-    one, two = storage.open(seaweed.url("p/one")), storage.open(seaweed.url("p/on"))
+    ours = uuid.uuid4().hex
+    one, two = (storage.open(seaweed.url(f"{ours}/{name}")) for name in ("one", "on"))
     one.put("a", b"1")
     assert keys(one) == ["a"]
     assert keys(two) == []
-    assert keys(storage.open(seaweed.url()), "p") == ["p/one/a"]
+    assert keys(storage.open(seaweed.url()), ours) == [f"{ours}/one/a"]
 
 
 def test_credentials_may_come_from_the_environment(

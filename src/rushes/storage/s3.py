@@ -1,21 +1,25 @@
 """Objects in a bucket of an S3-compatible server.
 
 Large objects go up in parts, a few at a time, so memory is bounded; a failed upload is aborted.
-Credentials are those of the address, else those of the usual AWS_* variables.
+Credentials are those of the address, else those of the usual AWS_* variables, else what obstore
+finds on the machine; links and `join` need them to be known here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import queue
 import re
+import time
 import urllib.parse
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import obstore
@@ -23,7 +27,9 @@ from obstore.exceptions import BaseError, GenericError
 from obstore.store import S3Store
 
 from rushes import errors
-from rushes.storage import storage
+from rushes.storage import joining, s3_errors, storage
+from rushes.storage.s3_calls import S3Calls
+from rushes.storage.sigv4 import Signer
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult
@@ -40,8 +46,6 @@ KEYS_PER_REQUEST = 1_000
 BLOCKS_AHEAD = PART_BYTES // storage.CHUNK_BYTES
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 ENDPOINT = re.compile(r"https?://[^/\s?#@]+/?")
-# What the servers that have limits say when one is reached.
-FULL = re.compile(r"507 Insufficient Storage|XMinioStorageFull|QuotaExceeded|InsufficientStorage")
 # A read may last as long as somebody watches; what is bounded is the silence within it.
 CLIENT: ClientConfig = {
     "connect_timeout": timedelta(seconds=5),
@@ -69,6 +73,8 @@ class S3Address:
     secret_key: str | None
     endpoint: str | None
     region: str | None
+    # Where others reach the same server: workers elsewhere, and browsers.
+    public_endpoint: str | None = None
 
 
 def from_url(url: str) -> S3Storage:
@@ -100,15 +106,19 @@ def parse(url: str) -> S3Address:
         secret_key=secret_key or None,
         endpoint=options.get("endpoint"),
         region=options.get("region"),
+        public_endpoint=options.get("public_endpoint"),
     )
 
 
 def _options(query: str) -> dict[str, str]:
     options = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
-    if options.keys() - {"endpoint", "region"}:
-        raise _bad("after the ? only endpoint and region may stand")
-    if "endpoint" in options and not ENDPOINT.fullmatch(options["endpoint"]):
-        raise _bad("endpoint must be http:// or https:// and a host")
+    if options.keys() - {"endpoint", "public_endpoint", "region"}:
+        raise _bad("after the ? only endpoint, public_endpoint and region may stand")
+    for name in ("endpoint", "public_endpoint"):
+        if name in options and not ENDPOINT.fullmatch(options[name]):
+            raise _bad(f"{name} must be http:// or https:// and a host")
+        if name in options:
+            options[name] = options[name].rstrip("/")
     if options.get("region") == "":
         raise _bad("region is empty")
     return options
@@ -120,7 +130,10 @@ def _bad(problem: str) -> errors.BadSetting:
 
 class S3Storage(storage.Storage):
     def __init__(self, address: S3Address) -> None:
+        self._address = address
         self._store = _connect(address)
+        public = address.public_endpoint
+        self._public = _connect(replace(address, endpoint=public)) if public else self._store
 
     def size(self, key: str) -> int | None:
         storage.check_key(key)
@@ -167,7 +180,66 @@ class S3Storage(storage.Storage):
     def presign(self, method: storage.Method, key: str, expires_seconds: int) -> str | None:
         with _renamed(key):
             expires = timedelta(seconds=expires_seconds)
-            return obstore.sign(self._store, method, storage.check_key(key), expires)
+            return obstore.sign(self._public, method, storage.check_key(key), expires)
+
+    def link(self, key: str, life_seconds: int, labels: storage.Labels) -> storage.Link | None:
+        storage.check_key(key)
+        if self._link_signer is None:
+            return None
+        base, signer = self._link_signer
+        begun, left = link_times(int(time.time()), life_seconds)
+        query = {
+            "response-content-type": labels.content_type,
+            "response-cache-control": labels.cache_control,
+        }
+        if labels.disposition:
+            query["response-content-disposition"] = labels.disposition
+        at = datetime.fromtimestamp(begun, UTC)
+        url = signer.presigned("GET", f"{base}/{key}", query, at, life_seconds)
+        return storage.Link(url=url, seconds_left=left)
+
+    @property
+    def link_origin(self) -> str | None:
+        if self._link_signer is None:
+            return None
+        parts = urllib.parse.urlsplit(self._link_signer[0])
+        return f"{parts.scheme}://{parts.netloc}"
+
+    def join(self, parts: Sequence[storage.Part], target: str, tick: Callable[[], None]) -> bool:
+        steps = joining.plan([part.size_bytes for part in parts])
+        calls = self.calls
+        if steps is None or calls is None:
+            return False
+        prefix = f"{self._address.prefix}/" if self._address.prefix else ""
+        place = joining.Place(
+            calls=calls,
+            target=prefix + storage.check_key(target),
+            sources=[f"{self._address.bucket}/{prefix}{storage.check_key(p.key)}" for p in parts],
+            read=lambda n: b"".join(self.read(parts[n].key, 0, parts[n].size_bytes)),
+        )
+        try:
+            joining.run(place, steps, tick)
+        except errors.NotSupported:
+            return False
+        return True
+
+    @cached_property
+    def calls(self) -> S3Calls | None:
+        """What obstore cannot do; None when the keys are not known here."""
+        found = _signer(self._store, self._address)
+        if found is None:
+            return None
+        base, signer = found
+        prefix = f"/{self._address.prefix}" if self._address.prefix else ""
+        return S3Calls(base.removesuffix(prefix), signer)
+
+    @property
+    def address(self) -> S3Address:
+        return self._address
+
+    @cached_property
+    def _link_signer(self) -> tuple[str, Signer] | None:
+        return _signer(self._public, self._address)
 
     def _put(self, key: str, feed: storage.Feed, size_bytes: int | None) -> None:
         first = _gather(feed, PART_BYTES)
@@ -175,10 +247,9 @@ class S3Storage(storage.Storage):
             with _renamed(key, may_miss=False):
                 obstore.put(self._store, key, first, use_multipart=False)
         else:
-            part_bytes = max(PART_BYTES, -(-(size_bytes or 0) // MOST_PARTS))
-            self._put_parts(key, first, feed, part_bytes)
+            self._put_parts(key, first, feed, part_bytes(size_bytes or 0))
 
-    def _put_parts(self, key: str, first: bytes, feed: storage.Feed, part_bytes: int) -> None:
+    def _put_parts(self, key: str, first: bytes, feed: storage.Feed, chunk_size: int) -> None:
         """The source runs in this thread and the sending in another one: obstore cannot be called
         from within itself, and a source may read from this very storage."""
         handover = Handover()
@@ -188,7 +259,7 @@ class S3Storage(storage.Storage):
                 self._store,
                 key,
                 handover.taken(),
-                chunk_size=part_bytes,
+                chunk_size=chunk_size,
                 max_concurrency=PARTS_AT_ONCE,
             )
             sending.add_done_callback(lambda _: handover.clear())
@@ -221,7 +292,9 @@ class S3Storage(storage.Storage):
             options = {"range": {"offset": start}}
         try:
             return obstore.get(self._store, key, options=options)
-        except GenericError:
+        except GenericError as error:
+            if s3_errors.hint(str(error)):
+                raise
             size_bytes = obstore.head(self._store, key)["size"]
             if start < (size_bytes if end is None else min(size_bytes, end)):
                 raise
@@ -236,6 +309,43 @@ class S3Storage(storage.Storage):
                         size_bytes=found["size"],
                         modified_at_ms=int(found["last_modified"].timestamp() * 1000),
                     )
+
+
+def part_bytes(size_bytes: int) -> int:
+    """Of an object of this size, so that its parts are not too many."""
+    return max(PART_BYTES, -(-size_bytes // MOST_PARTS))
+
+
+def link_times(now: int, life_seconds: int) -> tuple[int, int]:
+    """When a link begins, and how long it lasts from now. Within half a life all begin at the same
+    moment and so are the same link; none lasts longer than a life from when it is handed out."""
+    begun = now - now % max(1, life_seconds // 2)
+    return begun, begun + life_seconds - now
+
+
+def _signer(store: S3Store, address: S3Address) -> tuple[str, Signer] | None:
+    """Where the storage's keys begin, and who signs there: as obstore does it itself, whatever
+    its part of the environment says."""
+    keys = _known_keys(address)
+    if keys is None:
+        return None
+    access_key, secret_key, token = keys
+    signed = urllib.parse.urlsplit(obstore.sign(store, "GET", "x", timedelta(seconds=1)))
+    scope = dict(urllib.parse.parse_qsl(signed.query))["X-Amz-Credential"].split("/")
+    signer = Signer(access_key=access_key, secret_key=secret_key, region=scope[-3], token=token)
+    base = f"{signed.scheme}://{signed.netloc}{signed.path.removesuffix('/x')}"
+    return base, signer
+
+
+def _known_keys(address: S3Address) -> tuple[str, str, str | None] | None:
+    if address.access_key and address.secret_key:
+        return address.access_key, address.secret_key, None
+    access_key, secret_key = (
+        os.environ.get(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    )
+    if not (access_key and secret_key):
+        return None
+    return access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN") or None
 
 
 class Abandoned(Exception):
@@ -326,10 +436,6 @@ def _renamed(key: str, *, may_miss: bool = True) -> Iterator[None]:
 
 
 def _named(error: Exception, key: str, *, may_miss: bool) -> errors.RushesError:
-    text = str(error).partition("\n\nDebug source")[0]
-    detail = f"{key}: {text}"
-    if FULL.search(text):
-        return errors.DiskFull(storage.FULL, detail=detail)
-    if may_miss and isinstance(error, FileNotFoundError) and "NoSuchBucket" not in text:
-        return errors.NotFound(storage.MISSING, detail=detail)
-    return errors.StorageDown(storage.DOWN, detail=detail)
+    text, _, report = str(error).partition("\n\nDebug source")
+    is_missing = may_miss and isinstance(error, FileNotFoundError)
+    return s3_errors.named(text, key, is_missing=is_missing, report=report)

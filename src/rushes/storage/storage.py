@@ -15,7 +15,7 @@ import hashlib
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +24,9 @@ from typing import ClassVar, Literal
 from rushes import errors
 
 CHUNK_BYTES = 2**20
+# The folder of objects that are written to see whether that works.
+CHECKS = "check"
+ALIVE = f"{CHECKS}/alive"
 # S3 allows 1,024 bytes in all, a directory 255 in a name; both keep room for what goes around it.
 LONGEST_KEY = 800
 PART = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -81,6 +84,29 @@ class StoredObject:
     key: str
     size_bytes: int
     modified_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """An address that lets anybody read one object until it ends."""
+
+    url: str
+    seconds_left: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """How an answer is to be labelled, whatever the object itself says."""
+
+    content_type: str
+    cache_control: str
+    disposition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    key: str
+    size_bytes: int
 
 
 class Storage(ABC):
@@ -153,6 +179,22 @@ class Storage(ABC):
         check_key(key)
         return None
 
+    def link(self, key: str, life_seconds: int, labels: Labels) -> Link | None:
+        """For browsers and players: the same for a while, so that what it leads to can be cached.
+        None when there are no such; `link_origin` is None, too, then."""
+        check_key(key)
+        return None
+
+    @property
+    def link_origin(self) -> str | None:
+        """Where links lead to, as content security policies name it; looks at no server."""
+        return None
+
+    def join(self, parts: Sequence[Part], target: str, tick: Callable[[], None]) -> bool:
+        """Makes one object of others without their bytes coming here. False when it cannot, and
+        nothing has happened. `tick` is called now and then."""
+        return False
+
     def free_bytes(self) -> int | None:
         """None when nobody can know."""
         return None
@@ -163,15 +205,23 @@ class Storage(ABC):
 
     def check(self) -> None:
         """Writes, reads and removes a small object. Raises Unavailable if that does not work."""
-        key = f"check/{uuid.uuid4().hex}"
+        key = f"{CHECKS}/{uuid.uuid4().hex}"
         self.put(key, key.encode())
         try:
             found = b"".join(self.read(key))
         except errors.NotFound as error:
             raise errors.StorageDown(DOWN, detail=error.detail) from error
-        self.delete([key])
+        finally:
+            # What a crash leaves here, the purge finds.
+            self.delete([key])
         if found != key.encode():
             raise errors.StorageDown(DOWN, detail="other bytes came back than were written")
+
+    def check_quickly(self) -> None:
+        """As `check`, as far as it can be told by asking for an object that was left for this."""
+        if self.size(ALIVE) is None:
+            # Which may mean that all else is gone, too.
+            self.put(ALIVE, ALIVE.encode())
 
     def close(self) -> None:  # noqa: B027 - neither kind holds anything open between calls
         pass

@@ -13,6 +13,7 @@ from rushes.accounts import access
 from rushes.accounts import store as accounts
 from rushes.db.database import Database
 from rushes.folders import Facts, FolderWatcher, Found, Notes, Outcome
+from rushes.media.pipeline import Cause, priority_for
 from rushes.settings import Settings
 from rushes.uploads.receiver import Receiver, Writer
 from rushes.uploads.upload import Metadata
@@ -69,6 +70,7 @@ def take(receiver: Receiver, user_id: str, file: Found, is_stopping: Callable[[]
         metadata: Metadata = {
             "filename": file.path.name.encode("utf-8", "replace"),
             "skip_duplicates": b"true",
+            "priority": priority_for(Cause.BULK).encode(),
         }
         size_bytes = file.facts.size_bytes
         made = receiver.create(user_id, length_bytes=size_bytes, metadata=metadata)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rushes import errors
 from rushes.db.database import Database, Tx
 from rushes.jobs.queue import Queue
+from rushes.metrics import Metrics
 from rushes.storage import storage as storages
 from rushes.storage.storage import Storage
 from rushes.uploads import sink, sniff, uploads
@@ -45,7 +46,16 @@ Checksum = tuple[str, bytes]
 
 
 class Receiver:
-    def __init__(self, db: Database, queue: Queue, storage: Storage, limits: UploadLimits) -> None:
+    def __init__(
+        self,
+        db: Database,
+        queue: Queue,
+        storage: Storage,
+        limits: UploadLimits,
+        *,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.metrics = metrics or Metrics()
         self.db = db
         self.queue = queue
         self.storage = storage
@@ -174,18 +184,29 @@ class Receiver:
         return [UploadPart(0, item.offset_bytes, item.key)] if item.offset_bytes else []
 
     def assemble(
-        self, item: Upload, parts: Sequence[UploadPart], tick: Callable[[], None]
+        self,
+        item: Upload,
+        parts: Sequence[UploadPart],
+        tick: Callable[[], None],
+        digest: _Hash | None = None,
     ) -> Received:
-        """All parts as the one object that becomes the source."""
+        """All parts as the one object that becomes the source; joined by the storage itself where
+        it can. `digest`: of all of them, if somebody has followed them."""
         size_bytes = sum(part.size_bytes for part in parts)
-        beginning = _head(sink.chunks(self.storage, parts, tick))
-        found = sniff.identify(beginning)
-        stored = self.storage.put(
-            item.key, sink.chunks(self.storage, parts, tick), size_bytes=size_bytes
-        )
-        if stored.size_bytes != size_bytes:
+        found = sniff.identify(_head(sink.chunks(self.storage, parts, tick)))
+        joined = [storages.Part(part.key, part.size_bytes) for part in parts]
+        if self.storage.join(joined, item.key, tick):
+            if digest is None:
+                digest = _digest_of(sink.chunks(self.storage, parts, tick))
+            stored_bytes, sha256 = self.storage.size(item.key), digest.hexdigest()
+        else:
+            stored = self.storage.put(
+                item.key, sink.chunks(self.storage, parts, tick), size_bytes=size_bytes
+            )
+            stored_bytes, sha256 = stored.size_bytes, stored.sha256
+        if stored_bytes != size_bytes:
             raise errors.StorageDown(storages.DOWN, detail=f"{item.key}: a part is not whole")
-        return Received(size_bytes=size_bytes, sha256=stored.sha256, found=found)
+        return Received(size_bytes=size_bytes, sha256=sha256, found=found)
 
     def remember(self, id: str, offset_bytes: int, digest: _Hash | None) -> None:
         """So that the next request can go on counting where this one stops."""
@@ -217,7 +238,7 @@ class Writer:
         self._checksum = checksum
         self._summed = hashlib.new(checksum[0], usedforsecurity=False) if checksum else None
         self._flushed_bytes = 0
-        self._flushed_at = self._renewed_at = time.monotonic()
+        self._began = self._flushed_at = self._renewed_at = time.monotonic()
         # Durable, but not yet in the row.
         self._unpromised: list[UploadPart] = []
 
@@ -246,6 +267,7 @@ class Writer:
             self._summed.update(data)
         self._sink.write(data)
         self.received_bytes += len(data)
+        self._intake.metrics.uploaded.inc(len(data))
 
     def check_room(self, received_bytes: int) -> None:
         end = self.upload.offset_bytes + received_bytes
@@ -284,7 +306,9 @@ class Writer:
                 raise errors.WrongChecksum("the bytes do not match their checksum")
             self._checksum = None
         if not self.is_whole:
-            return self._keep()
+            kept = self._keep()
+            self._ended("partial")
+            return kept
         received = self.seal()
         finished = self._intake.db.run(lambda tx: self.commit(tx, received))
         self.close()
@@ -301,7 +325,7 @@ class Writer:
         if not self._sink.in_parts:
             return self._inspect(durable.offset_bytes, self._sink.digest)
         parts = self._intake.parts_of(self.upload, self._unpromised)
-        return self._intake.assemble(self.upload, parts, self._stay)
+        return self._intake.assemble(self.upload, parts, self._stay, self._sink.digest)
 
     def commit(self, tx: Tx, received: Received, options: UploadOptions | None = None) -> Upload:
         receiver = self._intake
@@ -314,6 +338,7 @@ class Writer:
     def close(self) -> None:
         """After `commit` was committed: nothing here can fail it any more."""
         self._sink.close()
+        self._ended("finished")
         if self.upload.concat is None and self._sink.in_parts:
             receiver = self._intake
             with suppress(errors.Unavailable):
@@ -334,10 +359,20 @@ class Writer:
                 case _:
                     self._keep()
         except errors.RushesError as second:
-            # The first one is what the sender hears; the lease ends by itself.
+            # The first one is what the sender hears.
             log.info("an upload was left without a goodbye: %s", second.message)
+            self._sink.close()
+            # So that the sender need not wait for the end of the lease, which comes by itself.
+            with suppress(errors.RushesError):
+                self._intake.db.run_step(
+                    lambda tx: upload_store.release(tx, self.upload.id, self._token)
+                )
         finally:
             self._sink.close()
+            self._ended("refused" if isinstance(error, errors.Invalid) else "broken_off")
+
+    def _ended(self, outcome: str) -> None:
+        self._intake.metrics.upload_ended(self._began, outcome)
 
     def _keep(self) -> Upload:
         receiver = self._intake
@@ -389,9 +424,7 @@ class Writer:
         part = UploadPart(0, size_bytes, self.upload.key)
         found = sniff.identify(_head(sink.chunks(self._intake.storage, [part], self._stay)))
         if digest is None:
-            digest = hashlib.sha256()
-            for chunk in sink.chunks(self._intake.storage, [part], self._stay):
-                digest.update(chunk)
+            digest = _digest_of(sink.chunks(self._intake.storage, [part], self._stay))
         return Received(size_bytes=size_bytes, sha256=digest.hexdigest(), found=found)
 
     def _renew(self) -> None:
@@ -401,6 +434,13 @@ class Writer:
     def _stay(self) -> None:
         if time.monotonic() - self._renewed_at > RENEW_SECONDS:
             self._renew()
+
+
+def _digest_of(chunks: Iterator[bytes]) -> _Hash:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest
 
 
 def _head(chunks: Iterator[bytes]) -> bytes:

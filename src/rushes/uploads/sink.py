@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 # One object each; as much memory is taken by an upload, twice while one is on its way.
 PART_BYTES = 8 * 2**20
+# Of very long uploads they are larger, so that they are few enough to be joined by the storage.
+LARGEST_PART_BYTES = 64 * 2**20
+MOST_PARTS = 9_000
 # A slow sender's bytes become a part after so long.
 PART_SECONDS = 5.0
 
@@ -67,7 +70,7 @@ def open(storage: Storage, upload: Upload, writer: str, digest: _Hash | None) ->
     """At the upload's stored offset; what may lie behind that was never promised to anybody."""
     path = _path(storage, upload)
     if path is None:
-        return PartSink(storage, upload, writer)
+        return PartSink(storage, upload, writer, digest)
     return FileSink(path, upload.offset_bytes, digest)
 
 
@@ -151,10 +154,10 @@ class FileSink:
 class PartSink:
     in_parts = True
 
-    def __init__(self, storage: Storage, upload: Upload, writer: str) -> None:
-        # Joining reads everything again, and counts it then.
-        self.digest: _Hash | None = None
+    def __init__(self, storage: Storage, upload: Upload, writer: str, digest: _Hash | None) -> None:
+        self.digest: _Hash | None = hashlib.sha256() if upload.offset_bytes == 0 else digest
         self._storage = storage
+        self._part_bytes = part_bytes(upload.length_bytes)
         self._folder = f"{upload.key}.parts"
         self._writer = writer
         self._offset_bytes = upload.offset_bytes
@@ -167,10 +170,12 @@ class PartSink:
     def write(self, data: bytes) -> None:
         if not self._gathered:
             self._since = time.monotonic()
+        if self.digest is not None:
+            self.digest.update(data)
         self._gathered.append(data)
         self._gathered_bytes += len(data)
         old = time.monotonic() - self._since > PART_SECONDS
-        if self._gathered_bytes >= PART_BYTES or old:
+        if self._gathered_bytes >= self._part_bytes or old:
             self.settle()
 
     def settle(self) -> None:
@@ -199,10 +204,15 @@ class PartSink:
     def cut(self, offset_bytes: int) -> None:
         """The objects go with the upload's other leftovers."""
         self._gathered, self._gathered_bytes, self._new = [], 0, []
-        self._offset_bytes = offset_bytes
+        self._offset_bytes, self.digest = offset_bytes, None
 
     def close(self) -> None:
         self._gathered, self._new = [], []
+
+
+def part_bytes(length_bytes: int | None) -> int:
+    wanted = -(-(length_bytes or 0) // MOST_PARTS)
+    return min(max(PART_BYTES, wanted), max(PART_BYTES, LARGEST_PART_BYTES))
 
 
 def chunks(

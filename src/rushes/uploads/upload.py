@@ -19,6 +19,7 @@ from rushes.records import Row
 FILE_NAME_LIMIT = 255
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+PRIORITY = re.compile("high|normal|low")
 YES_OR_NO = {"true": True, "1": True, "yes": True, "on": True}
 YES_OR_NO |= {"false": False, "0": False, "no": False, "off": False}
 
@@ -125,6 +126,7 @@ def options_of(metadata: Metadata) -> UploadOptions:
             transcribe=_yes_or_no(given, "transcribe", True),
             language=_matching(given, "language", LANGUAGE, "must be a code such as en or pt-BR"),
             diarize=_yes_or_no(given, "diarize", None),
+            priority=_matching(given, "priority", PRIORITY, "must be high, normal or low"),
         ),
         skip_duplicates=_yes_or_no(given, "skip_duplicates", False),
     )

@@ -5,6 +5,7 @@ player that has begun with one version gets no file of another, whatever is publ
 While there is no current version, the one that is being made is shown as far as it has come: its
 playlists are written when they are asked for, and nothing of it is to be kept without asking again.
 Captions are no files at all: they and their place in the master playlist follow the transcript.
+Where the storage sends files itself, playlists and texts still come from here.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _files(
         200: {"content": content},
         206: {"content": content, "description": "Part of it"},
         304: {"description": "It is the one you have"},
-        307: {"description": "It is there, in the version to watch"},
+        307: {"description": "It is there: in the version to watch, or at the storage"},
     }
 
     def add(answer: Callable[..., Response]) -> Callable[..., Response]:
@@ -97,6 +98,7 @@ def source(request: Request, media_id: MediaId, who: auth.User, services: Here) 
         item.size_bytes,
         etag=item.sha256,
         headers={**SANDBOX, "Content-Disposition": ranges.attachment(item.file_name or item.slug)},
+        links=services.links,
     )
 
 
@@ -306,6 +308,7 @@ def _answer(request: Request, services: Services, found: _Found, cache: str) -> 
         content_type=found.content.content_type,
         etag=found.content.sha256,
         headers=headers,
+        links=services.links,
     )
 
 

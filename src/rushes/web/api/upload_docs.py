@@ -27,7 +27,7 @@ CHECKSUM = _header("Upload-Checksum", "Such as `sha1 …`, the rest in base64.")
 METADATA = _header(
     "Upload-Metadata",
     "Names with values in base64, separated by commas: `filename`, `title`, `profile`,"
-    " `transcribe`, `language`, `diarize`, `transcription_profile`.",
+    " `transcribe`, `language`, `diarize`, `transcription_profile`, `priority`.",
 )
 
 PLAIN: dict[str, Any] = {"parameters": [VERSION]}
@@ -72,6 +72,7 @@ FORM: dict[str, Any] = {
                         "language": {"type": "string"},
                         "diarize": {"type": "boolean"},
                         "transcription_profile": {"type": "string"},
+                        "priority": {"type": "string", "enum": ["high", "normal", "low"]},
                     },
                     "additionalProperties": False,
                 }

@@ -35,7 +35,7 @@ M = TypeVar("M", bound=BaseModel)
 # Room for a form's fields beside its file.
 FORM_OVERHEAD_BYTES = 2**20
 FIELDS = frozenset(
-    {"title", "profile", "transcribe", "language", "diarize", "transcription_profile"}
+    {"title", "profile", "transcribe", "language", "diarize", "transcription_profile", "priority"}
 )
 
 UploadId = Annotated[str, Path(max_length=100, description="Such as upl_0198a3….")]
@@ -104,7 +104,7 @@ def options(services: Here) -> Response:
 @resumable.post(
     "",
     status_code=201,
-    responses=documented(409, 413, 415, 429, 460, 507),
+    responses=documented(403, 409, 413, 415, 429, 460, 507),
     openapi_extra=upload_docs.CREATE,
     dependencies=[RoomForJobs],
 )
@@ -113,6 +113,8 @@ async def create(request: Request, who: auth.User, services: Here) -> Response:
     tus.check_version(request.headers)
     asked = tus.creation(request.headers)
     _refuse_if_leaving(services)
+    if asked.concat is not Concat.PARTIAL:
+        _allowed(who, upload.options_of(asked.metadata))
     if asked.concat is Concat.FINAL:
         made = await run(
             services.receiver.concatenate, who.user_id, asked.partial_ids, asked.metadata
@@ -338,7 +340,7 @@ async def receive_form(
         once,
         form,
         model,
-        read_options=lambda: upload.options_of(_metadata(form)),
+        read_options=lambda: _allowed(who, upload.options_of(_metadata(form))),
         work=lambda tx, media_id: work(tx, media_id, form.fields),
     )
 
@@ -449,6 +451,11 @@ def _finish(
     if not is_new:
         services.receiver.drop(writer.upload.id)
     return answer
+
+
+def _allowed(who: Principal, options: UploadOptions) -> UploadOptions:
+    auth.check_priority(who, options.processing.priority)
+    return options
 
 
 def _metadata(form: Form) -> Metadata:

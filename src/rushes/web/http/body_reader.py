@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from rushes import errors
+from rushes import correlation, errors
 from rushes.limits import Hold
 from rushes.uploads.receiver import Writer
 from rushes.uploads.upload import Upload
@@ -35,7 +35,7 @@ _threads = ThreadPoolExecutor(32, thread_name_prefix="upload")
 
 async def run(call: Callable[..., T], *args: Any, **named: Any) -> T:
     loop = asyncio.get_running_loop()
-    running = loop.run_in_executor(_threads, partial(call, *args, **named))
+    running = loop.run_in_executor(_threads, correlation.carried(partial(call, *args, **named)))
     await _ended([running])
     return running.result()
 
@@ -147,7 +147,7 @@ class BodyReader:
         self.writer.write(batch[0] if len(batch) == 1 else b"".join(batch))
 
     def _start(self, call: Callable[..., None], *args: Any) -> asyncio.Future[None]:
-        return self._loop.run_in_executor(_threads, call, *args)
+        return self._loop.run_in_executor(_threads, correlation.carried(call), *args)
 
     async def _settle(self) -> None:
         """Nothing runs in a thread any more; raises what went wrong there."""
