@@ -100,8 +100,8 @@ def test_a_deadlock_is_run_again_and_nobody_hears_of_it(world: World) -> None:
     assert len(tries) >= (3 if world.db.dialect.name == "postgresql" else 2)
 
 
-def test_migrating_twice_changes_nothing_and_makes_the_head(database_url: str) -> None:
-    db = Database(database_url)
+def test_migrating_twice_changes_nothing_and_makes_the_head(empty_database_url: str) -> None:
+    db = Database(empty_database_url)
     assert schema.current(db) is None
     with pytest.raises(errors.SchemaTooOld, match="rushes migrate"):
         schema.check(db)
@@ -122,7 +122,6 @@ def test_the_head_we_want_is_the_newest_migration() -> None:
 
 def test_a_database_of_a_newer_schema_is_left_alone(database_url: str) -> None:
     db = Database(database_url)
-    schema.migrate(db)
     with db.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     for verb in (schema.check, schema.migrate):
@@ -131,12 +130,12 @@ def test_a_database_of_a_newer_schema_is_left_alone(database_url: str) -> None:
     db.close()
 
 
-def test_two_processes_may_migrate_at_once(database_url: str) -> None:
+def test_two_processes_may_migrate_at_once(empty_database_url: str) -> None:
     program = (
         "import sys; from rushes.db.database import Database; from rushes.db import schema;"
         "schema.migrate(Database(sys.argv[1]))"
     )
-    command = [sys.executable, "-c", program, database_url]
+    command = [sys.executable, "-c", program, empty_database_url]
     crew = [subprocess.Popen(command) for _ in range(3)]
     assert [process.wait(timeout=60) for process in crew] == [0, 0, 0]
 

@@ -16,7 +16,8 @@ from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.jobs import invariants, read_store
 from rushes.jobs.job import NewJob
-from rushes.jobs.queue import Claimant, Queue
+from rushes.jobs.queue import Queue
+from rushes.jobs.terms import Claimant
 from rushes.media import library, list_store, purge_store, trash
 from rushes.media import store as media_store
 from rushes.playback import growing

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,8 @@ from resilience.programs import Server
 from running import settings_for, wait_for_server
 from rushes.accounts import access
 from rushes.app import Rushes
+from rushes.db import schema
+from rushes.db.database import Database
 from world import World
 
 WAITING = """SELECT 1 FROM pg_stat_activity
@@ -118,6 +120,21 @@ def test_a_server_waits_for_its_database_and_can_be_stopped_meanwhile(
         super(Server, server).start()
         _wait_for_line(server, "Waiting up to 60 s: the database cannot be reached", times=2)
         proxy.open()
+        wait_for_server(server.settings.port, log=server.log)
+        assert server.stop() == 0
+
+
+def test_a_server_that_must_not_migrate_waits_until_somebody_has(
+    tmp_path: Path, empty_url: str
+) -> None:
+    with ExitStack() as stack:
+        server = Server(tmp_path / "data", database_url=empty_url, migrate="never")
+        stack.callback(server.end)
+        super(Server, server).start()
+        _wait_for_line(server, "Waiting up to 60 s: the database has schema none")
+        with closing(Database(empty_url)) as db:
+            assert schema.current(db) is None
+            schema.migrate(db)
         wait_for_server(server.settings.port, log=server.log)
         assert server.stop() == 0
 

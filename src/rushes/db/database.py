@@ -13,6 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -21,7 +22,7 @@ import sqlalchemy as sa
 
 from rushes import clock as clocks
 from rushes import errors
-from rushes.db import dialects
+from rushes.db import dialects, revisions
 from rushes.db.deadline import Deadlines
 from rushes.db.filelock import FileLock
 
@@ -42,8 +43,10 @@ POSTGRES_LIMITS = {
     "options": "-c statement_timeout=30s -c lock_timeout=10s"
     " -c idle_in_transaction_session_timeout=30s -c enable_seqscan=off -c jit=off",
 }
+# With the schema that we were made for: a migration that we could not bear has to know.
+APPLICATION = "rushes "
 POSTGRES_OPTIONS = {
-    "application_name": "rushes",
+    "application_name": APPLICATION + revisions.HEAD,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -78,16 +81,33 @@ class Tx:
         return rows[0] if rows else None
 
     def change(
-        self, sql: str, /, *then: str, returning: str = "id", given: Any = None, **params: Any
+        self,
+        sql: str,
+        /,
+        *then: str,
+        returning: str = "id",
+        of: str = dialects.CHANGED_COLUMNS,
+        given: Any = None,
+        **params: Any,
     ) -> dialects.Rows:
-        """Change `jobs` by one guarded statement; `then` reads the rows as the table `changed`."""
+        """Change `jobs` by one guarded statement; `then` reads the rows as the table `changed`,
+        in which there are the columns `of` jobs."""
         if given is not None:
             params["given"] = _encode(given).decode()
-        return self.dialect.change(self._execute, sql, then, returning, params)
+        change = dialects.Change(sql, then, returning, of)
+        return self.dialect.change(self._execute, change, params)
+
+    def together(self) -> AbstractContextManager[Any]:
+        """For statements of a `step` that must be all or nothing."""
+        return self.dialect.together(self._cursor.connection)
 
     def wake_after_commit(self, ring: Callable[[], None]) -> None:
         if ring not in self._after_commit:
             self._after_commit.append(ring)
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """For what counts only if it has happened. It must be quick, and cannot fail."""
+        self._after_commit.append(call)
 
     def run_after_commit(self) -> None:
         for call in self._after_commit:
@@ -97,7 +117,13 @@ class Tx:
         cursor = self._cursor
         if self.dialect.name == "sqlite":
             params["now"] = self._clock.now()
-        cursor.execute(self.dialect.compile(sql), params)
+        text = self.dialect.compile(sql)
+        try:
+            cursor.execute(text, params)
+        except Exception as error:
+            if not self.dialect.forget_plans(error, cursor.connection):
+                raise
+            cursor.execute(text, params)
         if cursor.description is None:
             return []
         names = [column[0] for column in cursor.description]
@@ -113,6 +139,25 @@ class CallersTx(Tx):
         else:
             self.all("SELECT pg_notify(:channel, '')", channel=dialects.CHANNEL)
 
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Nobody tells us whether it is."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """How often transactions had to be run again, and connections were waited for in vain."""
+
+    retries: int = 0
+    timeouts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Of the pool: those that somebody has, and those that wait to be used again."""
+
+    in_use: int
+    idle: int
+
 
 class Database:
     """One database, by URL. Tests give a `clock`; on PostgreSQL its own clock decides instead."""
@@ -124,6 +169,7 @@ class Database:
         # Called after every commit of `begin` and `step` in this process, but those that are
         # silent; they must not block.
         self.on_commit: list[Callable[[], None]] = []
+        self.trouble = Trouble()
         self._lock: FileLock | None = None
         self.deadlines = Deadlines(DEADLINE_SECONDS)
         if self.url.get_backend_name() == "sqlite":
@@ -156,8 +202,8 @@ class Database:
             self._begin(connection)
             try:
                 yield tx
-            except BaseException:
-                self._rollback(connection)
+            except BaseException as error:
+                self._rollback(connection, error)
                 raise
             self._commit(connection)
         self._committed(tx)
@@ -187,6 +233,11 @@ class Database:
         """The same for a verb whose statements are each complete in themselves."""
         return self._again(self.step, verb)
 
+    def connections(self) -> Connections:
+        pool = self._engine.pool
+        assert isinstance(pool, sa.QueuePool)
+        return Connections(in_use=pool.checkedout(), idle=pool.checkedin())
+
     def join(self, connection: sa.Connection) -> Tx:
         """Take part in a caller's transaction; the caller commits."""
         if not connection.in_transaction():
@@ -207,6 +258,8 @@ class Database:
             except errors.DatabaseBusy as error:
                 if not self.dialect.may_retry(error):
                     raise
+                # A lost count is no harm: it is rare, and nobody needs it to the last one.
+                self.trouble.retries += 1
             time.sleep(random.uniform(0, 0.01 * 2**attempt))
         with open_tx() as tx:
             return verb(tx)
@@ -218,6 +271,7 @@ class Database:
             yield
         except Exception as error:
             if isinstance(error, sa.exc.TimeoutError):
+                self.trouble.timeouts += 1
                 raise errors.DatabaseBusy("all connections to the database are in use") from error
             cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
             ours = self.dialect.rename(cause) if isinstance(cause, Exception) else None
@@ -265,7 +319,7 @@ class Database:
                 # The caller's change is safe; it must not look as if it had failed.
                 log.exception("a listener to commits failed")
 
-    def _rollback(self, connection: Any) -> None:
+    def _rollback(self, connection: Any, error: BaseException) -> None:
         driver = connection.driver_connection
         if self.dialect.is_broken(driver):
             return
@@ -273,6 +327,7 @@ class Database:
             driver.rollback()
         else:
             driver.execute("ROLLBACK")
+            self.dialect.forget_plans(error, driver)
 
 
 def parse_url(url: str) -> sa.URL:

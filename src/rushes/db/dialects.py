@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rushes import errors
+
+if TYPE_CHECKING:
+    import psycopg
 
 # Where a PostgreSQL transaction tells waiting workers to look again.
 CHANNEL = "rushes_jobs"
@@ -22,21 +26,44 @@ Rows = list[dict[str, Any]]
 Execute = Callable[[str, Params], Rows]
 
 
+# What events, attempts and answers are made of; a row has twice as many.
+CHANGED_COLUMNS = """jobs.id, jobs.kind, jobs.media_id, jobs.user_id, jobs.state, jobs.priority,
+    jobs.args, jobs.queued_at, jobs.progress, jobs.stage, jobs.attempt, jobs.max_attempts,
+    jobs.claim_id, jobs.claim_epoch, jobs.claimed_by, jobs.claimed_at, jobs.cancel_requested_at,
+    jobs.checkpoint, jobs.processed_by_worker_id, jobs.processed_by_worker_name, jobs.error_code,
+    jobs.detail, jobs.parent_id, jobs.division, jobs.engine_id, jobs.engine_model, jobs.run_at,
+    jobs.trace"""
+
+
+class Change(NamedTuple):
+    """A change of `jobs`: its text, those that read the rows it `changed`, what is returned of
+    them, and the columns that all this needs."""
+
+    text: str
+    then: tuple[str, ...]
+    returning: str = "id"
+    of: str = CHANGED_COLUMNS
+
+
 class Dialect(Protocol):
     name: str
+    # Whether rows that were changed or deleted are in the way until nobody can see them any more.
+    keeps_the_dead: bool
 
     def compile(self, sql: str) -> str:
         """The text to hand to the driver."""
         ...
 
-    def change(
-        self, execute: Execute, change: str, then: tuple[str, ...], returning: str, params: Params
-    ) -> Rows:
+    def change(self, execute: Execute, change: Change, params: Params) -> Rows:
         """Run a change of `jobs`, then the statements that follow from the rows it `changed`."""
         ...
 
     def rename(self, error: Exception) -> errors.RushesError | None:
         """The driver's error in our words, or None when it is a mistake in a statement."""
+        ...
+
+    def together(self, connection: Any) -> AbstractContextManager[Any]:
+        """Statements of a step, as one transaction; within one, they are a part of it."""
         ...
 
     def is_broken(self, connection: Any) -> bool:
@@ -45,6 +72,11 @@ class Dialect(Protocol):
 
     def may_retry(self, error: Exception) -> bool:
         """True for an error of ours that says: all was undone, run the transaction again."""
+        ...
+
+    def forget_plans(self, error: BaseException, connection: Any) -> bool:
+        """If a driver's error is of a plan from before a migration, and no transaction is open:
+        has it make new ones. True if so, and the same statement works now."""
         ...
 
 
@@ -76,6 +108,7 @@ class _Each:
 
 class Postgres:
     name = "postgresql"
+    keeps_the_dead = True
 
     @cache  # noqa: B019  one instance per process, a few dozen statements
     def compile(self, sql: str) -> str:
@@ -94,11 +127,9 @@ class Postgres:
         )
         return re.sub(r"(?<!:):([a-z_]\w*)", r"%(\1)s", text)
 
-    def change(
-        self, execute: Execute, change: str, then: tuple[str, ...], returning: str, params: Params
-    ) -> Rows:
+    def change(self, execute: Execute, change: Change, params: Params) -> Rows:
         """One statement, so that a verb with its attempts and events is one round trip."""
-        return execute(_with_changed(change, then, returning), params)
+        return execute(_with_changed(change), params)
 
     def rename(self, error: Exception) -> errors.RushesError | None:
         import psycopg
@@ -107,6 +138,8 @@ class Postgres:
         match error:
             case pg.DeadlockDetected() | pg.SerializationFailure():
                 return errors.DatabaseBusy("transactions stood in each other's way")
+            case pg.FeatureNotSupported() if _has_stale_plan(error):
+                return errors.DatabaseBusy("the schema was changed meanwhile")
             case pg.DiskFull():
                 return errors.DiskFull("the database's disk is full", detail=str(error))
             case pg.ReadOnlySqlTransaction():
@@ -124,17 +157,35 @@ class Postgres:
             case _:
                 return None
 
+    def together(self, connection: Any) -> AbstractContextManager[Any]:
+        return connection.transaction()  # type: ignore[no-any-return]
+
     def is_broken(self, connection: Any) -> bool:
         return bool(connection.closed)
 
     def may_retry(self, error: Exception) -> bool:
         from psycopg import errors as pg
 
-        return isinstance(error.__cause__, pg.DeadlockDetected | pg.SerializationFailure)
+        cause = error.__cause__
+        return isinstance(cause, pg.DeadlockDetected | pg.SerializationFailure) or (
+            isinstance(cause, pg.FeatureNotSupported) and _has_stale_plan(cause)
+        )
+
+    def forget_plans(self, error: BaseException, connection: Any) -> bool:
+        import psycopg
+        from psycopg.pq import TransactionStatus
+
+        if not (isinstance(error, psycopg.Error) and _has_stale_plan(error)):
+            return False
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            return False
+        connection.execute("DEALLOCATE ALL", prepare=False)
+        return True
 
 
 class Sqlite:
     name = "sqlite"
+    keeps_the_dead = False
 
     @cache  # noqa: B019  one instance per process, a few dozen statements
     def compile(self, sql: str) -> str:
@@ -149,14 +200,12 @@ class Sqlite:
             each=_Each(False),
         )
 
-    def change(
-        self, execute: Execute, change: str, then: tuple[str, ...], returning: str, params: Params
-    ) -> Rows:
+    def change(self, execute: Execute, change: Change, params: Params) -> Rows:
         """SQLite has no changes inside WITH: the same texts run in turn and find the rows by id."""
-        rows = execute(f"{change} RETURNING {returning}", params)
+        rows = execute(f"{change.text} RETURNING {change.returning}", params)
         if rows:
             ids = "[" + ",".join(f'"{row["id"]}"' for row in rows) + "]"
-            for text in then:
+            for text in change.then:
                 execute(CHANGED_BY_ID + text, {**params, "changed": ids})
         return rows
 
@@ -173,19 +222,24 @@ class Sqlite:
             case _:
                 return None
 
+    def together(self, connection: Any) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def is_broken(self, connection: Any) -> bool:
         return False
 
     def may_retry(self, error: Exception) -> bool:
         return False
 
+    def forget_plans(self, error: BaseException, connection: Any) -> bool:
+        return False
 
-# What events, attempts and answers are made of; a row has twice as many.
-CHANGED_COLUMNS = """jobs.id, jobs.kind, jobs.media_id, jobs.user_id, jobs.state, jobs.priority,
-    jobs.args, jobs.queued_at, jobs.progress, jobs.stage, jobs.attempt, jobs.max_attempts,
-    jobs.claim_id, jobs.claim_epoch, jobs.claimed_by, jobs.claimed_at, jobs.cancel_requested_at,
-    jobs.checkpoint, jobs.processed_by_worker_id, jobs.processed_by_worker_name, jobs.error_code,
-    jobs.detail, jobs.parent_id, jobs.division, jobs.engine_id, jobs.engine_model"""
+
+def _has_stale_plan(error: psycopg.Error) -> bool:
+    """A migration has added a column to a table that a prepared statement reads all columns of."""
+    return error.diag.source_function == "RevalidateCachedQuery"
+
+
 CHANGED_BY_ID = """WITH changed AS (
     SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:changed))
 ) """
@@ -196,7 +250,7 @@ NOTIFY = f"(SELECT pg_notify('{CHANNEL}', ''))"
 
 
 @cache
-def _with_changed(change: str, then: tuple[str, ...], returning: str) -> str:
-    follow = "".join(f", then_{n} AS ({text})" for n, text in enumerate(then))
-    change = f"{change} RETURNING {CHANGED_COLUMNS}"
-    return f"WITH changed AS ({change}){follow} SELECT {returning} FROM changed"
+def _with_changed(change: Change) -> str:
+    follow = "".join(f", then_{n} AS ({text})" for n, text in enumerate(change.then))
+    text = f"{change.text} RETURNING {change.of}"
+    return f"WITH changed AS ({text}){follow} SELECT {change.returning} FROM changed"

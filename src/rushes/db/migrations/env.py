@@ -1,10 +1,15 @@
-"""Alembic's entry point: runs the revisions on the connection that `db.schema` hands over."""
+"""Alembic's entry point: runs the revisions on the connection that `db.upgrade` hands over."""
 
 from __future__ import annotations
 
 from alembic import context
 
-connection = context.config.attributes["connection"]
-context.configure(connection=connection, transaction_per_migration=False)
+given = context.config.attributes
+context.configure(
+    connection=given["connection"],
+    # SQLite's are all in the one that is open already.
+    transaction_per_migration=True,
+    on_version_apply=given["applied"],
+)
 with context.begin_transaction():
     context.run_migrations()
