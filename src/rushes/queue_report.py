@@ -4,39 +4,46 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, FleetWorker, WorkerStatus
-from rushes.jobs import read_store, relation_store, store
+from rushes.jobs import limit_store, read_store, relation_store, store
 from rushes.jobs import why as reasons
 from rushes.jobs.job import Job, Priority, State
-from rushes.jobs.queue import QueueTerms
-from rushes.jobs.read_store import EndedCount, FailureGroup, JobCount, JobFilter
+from rushes.jobs.limiting import Limit
+from rushes.jobs.read_store import EndedCount, FailureGroup, JobCount, JobFilter, Ready
+from rushes.jobs.terms import QueueTerms
 from rushes.jobs.why import Explanation
+
+T = TypeVar("T")
 
 # How old the counts of all jobs may be.
 TOTALS_SECONDS = 3.0
+# So many jobs of a lane are counted: more make no difference to whoever starts workers for them.
+MOST_READY = 1_000
 MOST_BUCKETS = 60
 # Up to a week of them; each divides a day.
 BUCKET_SECONDS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800)
 LONGEST_HOURS = 168
 
 
-class Totals:
-    """The counts of all jobs, for whoever may ask without being known: taken again only after a
+class _Kept(ABC, Generic[T]):
+    """Figures of all jobs, for whoever may ask without being known: taken again only after a
     while, and so seldom that it is a twentieth of the time at most, also while jobs have to be
     counted one by one. Whoever asks meanwhile, or while they are taken, gets those from before."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._turn = threading.Lock()
-        self._rows: Sequence[JobCount] | None = None
+        self._rows: Sequence[T] | None = None
         self._fresh_until = 0.0
 
-    def get(self, db: Database) -> Sequence[JobCount]:
+    def get(self, db: Database) -> Sequence[T]:
         rows = self._rows
         if rows is not None and (self._clock() < self._fresh_until or self._turn.locked()):
             return rows
@@ -44,10 +51,27 @@ class Totals:
             began = self._clock()
             if self._rows is None or began >= self._fresh_until:
                 with db.read() as tx:
-                    self._rows = read_store.totals(tx)
+                    self._rows = self._look(tx)
                 ended = self._clock()
                 self._fresh_until = ended + max(TOTALS_SECONDS, 19 * (ended - began))
             return self._rows
+
+    @abstractmethod
+    def _look(self, tx: Tx) -> Sequence[T]: ...
+
+
+class Totals(_Kept[JobCount]):
+    """How many jobs there are."""
+
+    def _look(self, tx: Tx) -> Sequence[JobCount]:
+        return read_store.totals(tx)
+
+
+class ReadyJobs(_Kept[Ready]):
+    """How many could be claimed now, and what that takes."""
+
+    def _look(self, tx: Tx) -> Sequence[Ready]:
+        return read_store.ready(tx, MOST_READY)
 
 
 def why(tx: Tx, job: Job, terms: QueueTerms, *, offline_after_ms: int) -> Explanation:
@@ -62,12 +86,13 @@ def why(tx: Tx, job: Job, terms: QueueTerms, *, offline_after_ms: int) -> Explan
         ahead=read_store.ahead(tx, job, job.kind) if job.state is State.QUEUED else 0,
         paused=read_store.pauses(tx),
         online=online,
-        preferred_idle=_preferred_idle(job, online),
+        preferred_idle=_preferred_idle(job, online, now),
         prefer_wait_ms=terms.prefer_wait_ms,
         parent=parent.state if parent else None,
         parts=parts.parts if parts else 0,
         parts_completed=parts.completed if parts else 0,
         is_user_disabled=read_store.is_user_disabled(tx, job.user_id),
+        limits_reached=_limits_reached(tx, job, online) if job.state is State.QUEUED else (),
     )
     return reasons.explain(job, facts)
 
@@ -185,12 +210,26 @@ def is_online(worker: FleetWorker, now: int, offline_after_ms: int) -> bool:
     return worker.state is AdminState.ENABLED and status in (WorkerStatus.IDLE, WorkerStatus.BUSY)
 
 
-def _preferred_idle(job: Job, online: Sequence[FleetWorker]) -> bool:
+def _limits_reached(tx: Tx, job: Job, online: Sequence[FleetWorker]) -> list[Limit]:
+    """Those of the job, and, when no worker that could do it may, those of the workers."""
+    reached = limit_store.reached(tx, job)
+    urgent = job.priority is Priority.HIGH
+    able = {each.name for each in online if each.could_take(job.kind, job.needs, urgent=urgent)}
+    of_workers = [limit_store.reached_by(tx, name) for name in sorted(able)]
+    if all(of_workers):
+        reached += [limit for limits in of_workers for limit in limits]
+    return list(dict.fromkeys(reached))
+
+
+def _preferred_idle(job: Job, online: Sequence[FleetWorker], now: int) -> bool:
+    """As the claim sees it (`read_store.idle_worker_exists`)."""
     preferred = {need.removesuffix("?") for need in job.needs if need.endswith("?")}
     urgent = job.priority is Priority.HIGH
     return bool(preferred) and any(
-        worker.holds == 0
+        worker.has_room
         and preferred <= set(worker.capabilities)
-        and (urgent or not worker.is_for_urgent)
+        and worker.could_take(job.kind, job.needs, urgent=urgent)
+        and worker.not_now(job.kind, now) is None
+        and job.kind not in worker.unable
         for worker in online
     )

@@ -16,10 +16,10 @@ from typing import Any
 
 from rushes import errors, events, ids
 from rushes.db.database import Tx
-from rushes.jobs import invariants, store
+from rushes.jobs import beat_store, invariants
 from rushes.jobs import job as jobs
 from rushes.jobs.job import ErrorClass, NewJob, State
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.media import library
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia
@@ -60,14 +60,14 @@ VERBS = (
     "release" + LOST_REPLY,
 )
 # What only people do. Without it, every job must still be able to end.
-BY_PEOPLE = ("cancel", "delete")
+BY_PEOPLE = ("cancel", "delete", "next")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """How large a world to search. `jobs`: their options, and `after`: the number of the parent.
     `slots`: how many claims a worker keeps, stale ones included. `parts`: into how many a job may
-    be divided."""
+    be divided. `moves`: whether people put jobs before others."""
 
     jobs: Sequence[Mapping[str, Any]]
     workers: int = 2
@@ -75,6 +75,7 @@ class Setup:
     media: bool = False
     failovers: int = 0
     parts: int = 0
+    moves: bool = False
     verbs: Collection[str] = VERBS
     max_transitions: int = 1_000_000
 
@@ -320,6 +321,8 @@ class Explorer:
             yield from self._actions_of(node, n, worker)
         for number, row in enumerate(node.jobs):
             yield Action(f"cancel: job {number}", self._cancel(row["id"]))
+            if self.setup.moves:
+                yield Action(f"next: job {number}", self._next(row["id"]))
         if self.setup.media:
             yield Action("delete: the media", self._delete)
         yield Action("sweep", self._sweep)
@@ -346,7 +349,7 @@ class Explorer:
         def run(tx: Tx, node: Node) -> After:
             due = [row for row in node.jobs if row["state"] == State.QUEUED]
             due = [row for row in due if not _waits(row, node.at)]
-            due.sort(key=lambda row: (row["queued_at"], row["id"]))
+            due.sort(key=_place)
             taken = self.queue.claim(tx, self.workers[n])
             if [each.job_id for each in taken] != [row["id"] for row in due[:1]]:
                 raise Wrong("the claim is not the oldest job that is due")
@@ -439,6 +442,17 @@ class Explorer:
 
         return run
 
+    def _next(self, job_id: str) -> Callable[[Tx, Node], After]:
+        def run(tx: Tx, node: Node) -> After:
+            row = node.job(job_id)
+            whole = row if row["division"] is None else node.job(row["parent_id"])
+            moved = self.queue.places.put_first(tx, [job_id], None)
+            if (whole["id"] in moved) != (whole["state"] in jobs.WAITING):
+                raise Wrong("what waits is moved, and only that")
+            return After(node.held, node.ledger)
+
+        return run
+
     def _delete(self, tx: Tx, node: Node) -> After:
         library.delete(tx, self.queue, node.rows["media"][0]["id"])
         live = {row["id"] for row in node.jobs if row["state"] in jobs.LIVE}
@@ -489,8 +503,8 @@ class Explorer:
         return run
 
     def _beat(self, tx: Tx) -> bool:
-        store.shorten_leases(tx, lease_ms=self.queue.terms.lease_ms)
-        return store.beat(tx, lease_ms=self.queue.terms.lease_ms)
+        beat_store.shorten_leases(tx, lease_ms=self.queue.terms.lease_ms)
+        return beat_store.beat(tx, lease_ms=self.queue.terms.lease_ms)
 
     # What must hold
 
@@ -546,8 +560,10 @@ class Explorer:
             (row["deleted_at"] is None, row["current_version_id"] is None)
             for row in node.rows["media"]
         ]
+        line = sorted((row for row in node.jobs if row["queued_at"] is not None), key=_place)
         return (
             tuple(_class_of_job(row, node) for row in node.jobs),
+            tuple(numbers[row["id"]] for row in line) if self.setup.moves else (),
             tuple(workers),
             tuple(media),
             node.failovers,
@@ -627,6 +643,10 @@ def _class_of_job(row: Row, node: Node) -> Key:
         deadline is not None and deadline <= node.at,
         _waits(row, node.at),
     )
+
+
+def _place(row: Row) -> tuple[int, int, str]:
+    return (row["priority"], row["queued_at"], row["id"])
 
 
 def _waits(row: Row, at: int) -> bool:

@@ -54,7 +54,7 @@ class Case:
         always = {"claim", "crash", "cancel", "expire", "sweep", *self.setup.verbs}
         media = {"delete"} if self.setup.media else set()
         failover = {"failover"} if self.setup.failovers else set()
-        return always | media | failover
+        return always | media | failover | ({"next"} if self.setup.moves else set())
 
 
 CASES = {
@@ -72,6 +72,19 @@ CASES = {
     "sqlite job in parts": Case(Setup(jobs=[ONCE], parts=2, verbs=DIVIDING), 2, 690, 8_400),
     "sqlite media in parts": Case(
         Setup(jobs=[ONCE], media=True, parts=2, verbs=DIVIDING[::2]), 2, 850, 9_000
+    ),
+    "sqlite job in parts, moved": Case(
+        Setup(
+            jobs=[ONCE, ONCE],
+            workers=1,
+            parts=2,
+            moves=True,
+            verbs=("complete", "divide"),
+            max_transitions=1_500,
+        ),
+        2,
+        100,
+        1_500,
     ),
     "sqlite deadline": Case(Setup(jobs=[TIMED], verbs=MOST), 2, 130, 1_700),
     "postgres two jobs, a failover": Case(

@@ -6,7 +6,7 @@ import threading
 
 from rushes.db.database import Tx
 from rushes.jobs import log_store
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.protocol import Claim
 from world import World
 

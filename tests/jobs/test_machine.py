@@ -23,14 +23,16 @@ from hypothesis.stateful import (
 )
 
 from rushes import errors
+from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
-from rushes.jobs import invariants, lifecycle, read_store, store
+from rushes.jobs import invariants, lifecycle, limit_store, read_store, store
 from rushes.jobs import job as jobs
 from rushes.jobs import queue as queue_module
 from rushes.jobs.job import ErrorClass, NewJob, Outcome, Priority, State
 from rushes.jobs.policy import Policy
-from rushes.jobs.queue import Enqueued, QueueTerms
+from rushes.jobs.queue import Enqueued
+from rushes.jobs.terms import QueueTerms
 from rushes.media import library
 from rushes.protocol import Assignment, Beat, Claim
 from world import EPOCH, World, open_postgres, open_sqlite
@@ -74,6 +76,11 @@ COVERED = {
     "an outage is excused",
     "progress went back",
     "a retry",
+    "a job is moved",
+    "a whole is moved",
+    "a job cannot be moved",
+    "users have turns by themselves",
+    "a limit is kept to",
 }
 
 
@@ -86,8 +93,10 @@ OPTIONS = st.fixed_dictionaries(
         "dedupe_key": st.sampled_from(["k1", "k2"]),
         "delay_seconds": st.sampled_from([0, 5, 40]),
         "timeout_seconds": st.just(50),
+        "limit_key": st.just("engine:far"),
     },
 )
+LIMITS = {"user:*": 2, "user:ann": 1, "kind:cut": 3, "engine:*": 1}
 
 
 AGE = st.integers(0, 7)
@@ -152,7 +161,11 @@ class Modeled:
 
     @property
     def lane(self) -> str:
-        return jobs.lane_of(Priority[self.new.priority.upper()], self.new.kind, self.new.needs)
+        return jobs.lane_of(self.priority, self.new.kind, self.new.needs, self.new.limit_key)
+
+    @property
+    def priority(self) -> Priority:
+        return Priority[self.new.priority.upper()]
 
     def row(self) -> tuple[Any, ...]:
         return (
@@ -166,6 +179,8 @@ class Modeled:
             self.progress,
             self.checkpoint,
             self.run_at if self.is_live else None,
+            self.priority,
+            self.lane,
         )
 
 
@@ -194,6 +209,7 @@ class Model:
     paused: set[str] = field(default_factory=set)
     disabled: set[int] = field(default_factory=set)
     turns: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
     # While a sweep decides, what follows from its decisions waits.
     ended: list[Modeled] | None = None
 
@@ -241,34 +257,57 @@ class Model:
     def claimable(self, worker: int, limit: int) -> list[str]:
         """The jobs that a claim must answer, in order; a fair claim takes turns."""
         strands = self._strands(worker)
-        fair = self.policy is Policy.FAIR
+        users = {strand[0].new.user_id for strand in strands} | {
+            job.new.user_id for strand in strands for job in strand
+        }
+        fair = self.policy is Policy.FAIR or (self.policy is Policy.AUTO and len(users) > 1)
+        if fair or any(key.startswith("user:") for key in self.limits):
+            strands = self._by_user(strands)
+        self.seen["users have turns by themselves"] += fair and self.policy is Policy.AUTO
         share = max(1, math.ceil(limit / max(1, len(strands)))) if fair else limit
-        taken: list[str] = []
-        for strand in sorted(strands, key=self._place):
-            part = [job.id for job in strand[: min(share, limit - len(taken))]]
+        taken: list[Modeled] = []
+        for strand in sorted(strands, key=partial(self._place, fair)):
+            most = 1 if any(map(self._limit, _keys(strand[0]))) else share
+            part = strand[: min(most, limit - len(taken))]
+            if self._is_full(part[:1], taken):
+                self.seen["a limit is kept to"] += 1
+                continue
             if part and fair:
                 self.turns[strand[0].new.user_id] = max(self.turns.values(), default=0) + 1
             taken += part
-        return taken
+        return [job.id for job in taken]
+
+    def _limit(self, key: str) -> int:
+        """0: there is none."""
+        return self.limits.get(key, self.limits.get(f"{key.partition(':')[0]}:*", 0))
+
+    def _is_full(self, asked: Sequence[Modeled], taken: Sequence[Modeled]) -> bool:
+        running = [job for job in self.jobs.values() if job.state is State.PROCESSING]
+        held = Counter(key for job in (*running, *taken) for key in _keys(job))
+        return any(0 < self._limit(key) <= held[key] for job in asked for key in _keys(job))
+
+    def _by_user(self, strands: Sequence[Sequence[Modeled]]) -> list[list[Modeled]]:
+        found: dict[tuple[str, str], list[Modeled]] = {}
+        for job in [job for strand in strands for job in strand]:
+            found.setdefault((job.lane, job.new.user_id), []).append(job)
+        return list(found.values())
 
     def _strands(self, worker: int) -> list[list[Modeled]]:
         kinds, capabilities = WORKERS[worker]
-        strands: dict[tuple[str, str], list[Modeled]] = {}
+        strands: dict[str, list[Modeled]] = {}
         if worker in self.disabled or "*" in self.paused:
             return []
         due = [j for j in self.jobs.values() if j.state is State.QUEUED and j.run_at <= self.now]
         for job in sorted(due, key=lambda job: (job.queued_at or 0, job.id)):
             able = job.new.kind in kinds and set(job.new.needs) <= set(capabilities)
-            if able and job.new.kind not in self.paused:
-                user = job.new.user_id if self.policy is Policy.FAIR else ""
-                strands.setdefault((job.lane, user), []).append(job)
+            if able and job.new.kind not in self.paused and not self._is_full([job], []):
+                strands.setdefault(job.lane, []).append(job)
         return list(strands.values())
 
-    def _place(self, strand: Sequence[Modeled]) -> tuple[int, int, int, str]:
+    def _place(self, fair: bool, strand: Sequence[Modeled]) -> tuple[int, int, int, str]:
         head = strand[0]
-        turn = self.turns.get(head.new.user_id, 0) if self.policy is Policy.FAIR else 0
-        priority = Priority[head.new.priority.upper()]
-        return (priority, turn, head.queued_at or 0, head.id)
+        turn = self.turns.get(head.new.user_id, 0) if fair else 0
+        return (head.priority, turn, head.queued_at or 0, head.id)
 
     def claimed(self, job: Modeled, claim_id: str) -> None:
         job.state = State.PROCESSING
@@ -348,6 +387,7 @@ class Model:
             priority=whole.new.priority,
             max_attempts=whole.max_attempts,
             timeout_seconds=whole.new.timeout_seconds,
+            limit_key=whole.new.limit_key,
         )
         self.jobs[part_id] = Modeled(
             id=part_id,
@@ -370,6 +410,29 @@ class Model:
             job.state, job.is_divided = State.CANCELED, False
         for job in waiting:
             self._ended(job)
+
+    def move(self, id: str, priority: Priority | None) -> bool:
+        """To another priority, or, without, before everybody else."""
+        job = self.jobs[self.jobs[id].whole or id]
+        if job.state not in (State.QUEUED, State.BLOCKED):
+            self.seen["a job cannot be moved"] += 1
+            return False
+        queued_at = None
+        if priority is None:
+            priority = Priority.HIGH
+            self.turns[job.new.user_id] = min([0, *self.turns.values()]) - 1
+            first = [
+                each.queued_at
+                for each in self.jobs.values()
+                if each.state is State.QUEUED and each.priority is priority and each.queued_at
+            ]
+            queued_at = min(first, default=self.now) - 1
+        parts = [each for each in self.jobs.values() if each.whole == job.id and each.is_live]
+        for each in (job, *parts):
+            each.new = replace(each.new, priority=priority.word)
+            each.queued_at = queued_at or each.queued_at
+        self.seen["a whole is moved" if parts else "a job is moved"] += 1
+        return True
 
     def tick(self) -> dict[str, State]:
         if self.now - self.beat_at > LEASE_MS // 2:
@@ -452,7 +515,7 @@ class Model:
             waits = child.state is State.BLOCKED and not child.is_divided
             if child.new.parent_id == job.id and waits:
                 if job.state is State.COMPLETED:
-                    child.state, child.queued_at = State.QUEUED, self.now
+                    child.state, child.queued_at = State.QUEUED, child.queued_at or self.now
                     self.seen["a child is freed"] += 1
                 else:
                     child.state = State.CANCELED
@@ -701,6 +764,29 @@ class Machine(RuleBasedStateMachine):
             self.model.cancel([job_id])
             assert answer is job.state
 
+    @rule(age=AGE, priority=st.sampled_from([None, *Priority]))
+    def move(self, age: int, priority: Priority | None) -> None:
+        job_id = _youngest(self.model.jobs, age)
+        places = self.world.queue.places
+
+        def work(tx: Tx) -> set[str]:
+            if priority is None:
+                return places.put_first(tx, [job_id], None)
+            return places.prioritize(tx, [job_id], priority)
+
+        assert bool(self.world.run(work)) is self.model.move(job_id, priority)
+
+    @rule(key=st.sampled_from(sorted(LIMITS)))
+    def limit_or_not(self, key: str) -> None:
+        """At most two at a time: with more of them hardly anything would be claimed."""
+        if key in self.model.limits or len(self.model.limits) > 1:
+            key = key if key in self.model.limits else next(iter(self.model.limits))
+            del self.model.limits[key]
+            self.world.run(lambda tx: limit_store.remove(tx, key))
+        else:
+            self.model.limits[key] = LIMITS[key]
+            self.world.run(lambda tx: limit_store.set_limit(tx, key, LIMITS[key]))
+
     @rule(kind=st.sampled_from(["*", *KINDS]))
     def pause_or_resume(self, kind: str) -> None:
         """One pause at a time: with more of them hardly anything would be claimed."""
@@ -790,7 +876,14 @@ def _as_modeled(row: dict[str, Any]) -> tuple[Any, ...]:
         row["progress"],
         jobs.decode(row["checkpoint"]),
         row["run_at"] if row["state"] in jobs.LIVE else None,
+        row["priority"],
+        row["lane"],
     )
+
+
+def _keys(job: Modeled) -> list[str]:
+    keys = [f"kind:{job.new.kind}", job.new.limit_key or ""]
+    return [*filter(None, keys), *([f"user:{job.new.user_id}"] if job.new.user_id else [])]
 
 
 def run(

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 import plans
 from rushes import count_store, events, queue_report
-from rushes.jobs import read_store
+from rushes.jobs import limit_store, read_store
 from rushes.jobs.job import ErrorClass, NewJob
+from rushes.jobs.policy import Policy
 from rushes.jobs.read_store import JobFilter
 from rushes.protocol import Claim
 from world import World
 
+LIMITS = {"user:*": 1, "kind:noop": 500, "engine:*": 2}
 
-@pytest.fixture(params=[None, 1], ids=["any", "one_per_user"])
+
+@pytest.fixture(params=["auto", "fifo", "fair", "one_per_user", "limits"])
 def claimed(
     world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> list[tuple[str, str]]:
     """What the database means to do for each statement of one claim."""
     news = [NewJob(kind="noop", user_id=f"u{n % 7}") for n in range(3_000)]
     world.run(lambda tx: world.queue.enqueue_many(tx, news))
+    if request.param in list(Policy):
+        world.set_terms(replace(world.terms, policy=Policy(request.param)))
+    for key, most in LIMITS.items() if request.param == "limits" else ():
+        world.run(partial(limit_store.set_limit, key=key, most=most))
     with world.db.begin() as tx:
         tx.all("ANALYZE")
-    worker = replace(world.worker(), most_per_user=request.param)
+    most_per_user = 1 if request.param == "one_per_user" else None
+    worker = replace(world.worker(), most_per_user=most_per_user)
+    world.claim_all(worker)
     found = plans.collect(
         world, monkeypatch, lambda sql: "jobs" in sql and "INSERT" not in sql.split("(")[0]
     )
@@ -38,6 +48,7 @@ def test_looking_and_claiming_use_the_index_of_queued_jobs(
 ) -> None:
     looking = [plan for sql, plan in claimed if "RECURSIVE" in sql]
     claiming = [plan for sql, plan in claimed if "picked" in sql]
+    # The second time it is known how to look.
     assert len(looking) == len(claiming) == 1
     for plan in looking + claiming:
         assert "jobs_queued" in plan

@@ -15,10 +15,11 @@ from rushes.fleet.worker import AdminState
 from rushes.jobs import read_store
 from rushes.jobs.job import ErrorClass, NewJob, Outcome, Priority, State
 from rushes.jobs.policy import Policy
-from rushes.jobs.queue import Claimant
 from rushes.jobs.request_store import Asking
+from rushes.jobs.terms import Claimant
 from rushes.media import library, trash_store
-from rushes.protocol import Claim
+from rushes.protocol import Claim, Standing
+from rushes.worker_settings import WorkerSettings
 from world import EPOCH, World
 
 
@@ -293,6 +294,69 @@ def test_the_preference_does_not_wait_for_a_gpu_worker_that_is_busy_gone_or_disa
     world.run(lambda tx: fleet.set_state(tx, gone.id, AdminState.DISABLED))
     world.enqueue(needs=["gpu?"])
     assert world.claim_all(cpu)
+
+
+def test_the_preference_does_not_wait_for_a_gpu_worker_that_rests_drains_or_declines(
+    world: World,
+) -> None:
+    cpu, gpu = world.worker(), world.worker(capabilities=["gpu"])
+
+    def is_kept(**standing: Any) -> bool:
+        world.run(lambda tx: fleet.stand(tx, gpu.id, Standing(**standing)))
+        world.enqueue(needs=["gpu?"])
+        kept = not world.claim_all(cpu)
+        if kept:
+            world.claim(gpu)
+        for each in world.rows("SELECT id, claim_id FROM jobs WHERE state = 'processing'"):
+            world.complete(Claim(each["id"], each["claim_id"]))
+        return kept
+
+    assert is_kept()
+    assert not is_kept(resting_seconds=3600)
+    assert is_kept(declined={"other": "no room"})
+    assert not is_kept(declined={"noop": "no room"})
+    assert is_kept(resting_seconds=0)
+    world.run(lambda tx: fleet.set_state(tx, gpu.id, AdminState.DRAINING))
+    assert not is_kept()
+
+
+def test_the_preference_does_not_wait_for_a_worker_that_could_only_fail(world: World) -> None:
+    cpu, gpu = world.worker(), world.worker(capabilities=["gpu"])
+    unable = {"unable": {"noop": "there is no engine"}}
+    world.run(
+        lambda tx: fleet.hello(tx, gpu.id, kinds=["noop"], capabilities=["gpu"], metadata=unable)
+    )
+    world.enqueue(needs=["gpu?"])
+    assert world.claim_all(cpu)
+
+
+def test_the_preference_waits_for_a_gpu_worker_as_long_as_it_has_room(world: World) -> None:
+    """Per kind: what it does of others does not matter."""
+    cpu = world.worker(kinds=["noop", "other"])
+    gpu = world.worker(kinds=["noop", "other"], capabilities=["gpu"])
+    several = WorkerSettings(concurrency={"noop": 2})
+    world.run(lambda tx: fleet.set_settings(tx, gpu.id, several))
+    for kind in ("other", "noop", "noop"):
+        world.enqueue(kind, needs=["gpu?"])
+        assert world.claim_all(cpu) == []
+        world.claim(gpu)
+    for kind in ("other", "noop"):
+        world.enqueue(kind, needs=["gpu?"])
+        assert world.claim_all(cpu)
+
+
+def test_a_tag_that_is_taken_away_leaves_the_work_in_hand(world: World) -> None:
+    worker = world.worker(capabilities=["tag:studio"])
+    world.enqueue(needs=["tag:studio"])
+    claim = world.claim(worker)
+    world.advance(1)
+    world.run(lambda tx: fleet.set_settings(tx, worker.id, WorkerSettings(tags=[])))
+    world.check()
+    assert world.heartbeat(claim).held
+    world.complete(claim)
+    shown = world.run(lambda tx: fleet.get(tx, worker.id))
+    assert shown is not None
+    assert (shown.capabilities, shown.own_settings.tags) == ([], ["studio"])
 
 
 def test_the_preference_does_not_wait_for_a_gpu_worker_of_another_trade(world: World) -> None:

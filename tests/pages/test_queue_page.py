@@ -12,7 +12,7 @@ from pages import checks
 from pages.conftest import Visit
 from running import Process, Running
 from rushes import kinds
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.kinds import Kind
 from rushes.protocol import Claim
 from web import library
@@ -390,3 +390,37 @@ def test_the_page_heals_when_the_server_was_away(
         assert admin.post("/media", files={"file": ("Homecoming.wav", WAV)}).status_code == 201
     expect(page.get_by_role("link", name="Details of Encode, Homecoming")).to_be_visible()
     expect(tab(page, "Queued")).to_have_text(re.compile(r"[12]$"))
+
+
+def test_a_waiting_job_is_done_next_and_given_another_priority(
+    server: Running, visit: Visit
+) -> None:
+    with server.client() as admin:
+        owner = library.user_id(admin)
+    first, second = (library.enqueue(server, owner) for _ in range(2))
+    page = visit(server, "/queue")
+    row(page, second).get_by_role("button", name="Do next").click()
+    expect(page.get_by_text("It is next.")).to_be_visible()
+    expect(row(page, second)).to_contain_text("High")
+    row(page, first).locator("[data-job]").click()
+    drawer = page.get_by_role("dialog")
+    drawer.get_by_role("button", name="Priority").click()
+    expect(drawer.get_by_role("menuitemradio", name="Priority normal")).to_be_checked()
+    drawer.get_by_role("menuitemradio", name="Priority low").click()
+    expect(row(page, first)).to_contain_text("Low")
+    assert checks.barriers(page) == []
+    assert [library.claim(server, "demo").job_id for _ in range(2)] == [second, first]
+    expect(drawer.get_by_role("button", name="Priority")).to_be_hidden()
+
+
+def test_who_is_no_admin_is_not_offered_what_only_admins_may(server: Running, visit: Visit) -> None:
+    with server.client() as admin:
+        made = admin.post("/users", json={"name": "ada"}).json()
+    job_id = library.enqueue(server, made["id"])
+    page = visit(server, f"/queue/{job_id}", link=made["signin_url"])
+    drawer = page.get_by_role("dialog")
+    drawer.get_by_role("button", name="Priority").click()
+    expect(drawer.get_by_role("menuitem", name="Do next")).to_be_visible()
+    expect(drawer.get_by_role("menuitemradio")).to_have_count(2)
+    drawer.get_by_role("menuitem", name="Do next").click()
+    expect(drawer.get_by_role("alert")).to_have_count(0)

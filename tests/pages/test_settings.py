@@ -29,6 +29,7 @@ SECTIONS = {
     "profiles": "Encoding profiles",
     "transcription": "Transcription profiles",
     "models": "Speech models",
+    "limits": "Limits",
     "users": "Users",
     "security": "Security log",
     "health": "Storage and health",
@@ -257,6 +258,27 @@ def test_a_user_is_added_limited_kept_out_and_let_in(server: Running, visit: Vis
     expect(ada.get_by_text("Disabled", exact=True)).not_to_be_visible()
     page.get_by_role("button", name="Actions for admin").click()
     expect(page.get_by_role("menuitem", name="Disable")).to_be_disabled()
+
+
+def test_a_limit_is_set_refused_changed_and_removed(server: Running, visit: Visit) -> None:
+    page = visit(server, "/settings/limits")
+    expect(page.get_by_role("heading", name="No limits")).to_be_visible()
+    page.get_by_role("button", name="New limit").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("What is limited").fill("everybody")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_text("must be such as user:*")).to_be_visible()
+    dialog.get_by_label("What is limited").fill("User:*")
+    dialog.get_by_label("At once").fill("3")
+    dialog.get_by_role("button", name="Save").click()
+    expect(row(page, "user:*")).to_contain_text("0 of 3 running")
+    page.get_by_role("button", name="Change user:*").click()
+    dialog.get_by_label("At once").fill("1")
+    dialog.get_by_role("button", name="Save").click()
+    expect(row(page, "user:*")).to_contain_text("0 of 1 running")
+    assert barriers(page) == []
+    page.get_by_role("button", name="Remove user:*").click()
+    expect(page.get_by_role("heading", name="No limits")).to_be_visible()
 
 
 def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, visit: Visit) -> None:

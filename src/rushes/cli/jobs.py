@@ -15,7 +15,7 @@ from rushes.cli import client, output
 from rushes.jobs.job import TERMINAL, State
 
 app = cyclopts.App(
-    name="jobs", help="List, explain, follow, cancel and retry jobs.", help_epilogue=""
+    name="jobs", help="List, explain, follow, cancel, retry and move jobs.", help_epilogue=""
 )
 
 Limit = Annotated[
@@ -87,13 +87,16 @@ def add(
     *,
     args: Annotated[str | None, cyclopts.Parameter(help="What its handler gets, as JSON.")] = None,
     media: Annotated[str | None, cyclopts.Parameter(help="The media it is to work on.")] = None,
-    priority: Literal["high", "normal", "low"] = "normal",
+    priority: output.Priority = None,
+    limit_key: Annotated[
+        str | None, cyclopts.Parameter(help="What it has in common with others: see limits.")
+    ] = None,
     json: output.Json = False,
 ) -> None:
     """Add a job of your own kind."""
     given = {"kind": kind, "args": output.parsed("--args", args), "priority": priority}
     with client.connect() as api:
-        job = api.post("/jobs", {**given, "media_id": media})
+        job = api.post("/jobs", {**given, "media_id": media, "limit_key": limit_key})
     if json:
         output.print_json(job)
     else:
@@ -174,6 +177,34 @@ def retry(
     _act("retry", ids, wanted, dry_run=dry_run, yes=yes, json=json)
 
 
+@app.command
+def priority(
+    id: Id,
+    priority: Annotated[
+        Literal["high", "normal", "low"], cyclopts.Parameter(help="high is for admins.")
+    ],
+    /,
+    *,
+    json: output.Json = False,
+) -> None:
+    """Change which work a job waits with; it keeps its age."""
+    with client.connect() as api:
+        job = api.patch(f"/jobs/{id}", {"priority": priority})
+    if json:
+        output.print_json(job)
+    else:
+        print(f"{id} {job['state']}, priority {job['priority']}")
+
+
+@app.command(name="next")
+def do_next(*ids: Id, json: output.Json = False) -> None:
+    """Put jobs before all others of yours; for an admin, before everybody's."""
+    if not ids:
+        raise errors.Invalid("say which jobs, by their ids")
+    # The first that is named comes first, so it is the last that is put before the others.
+    _act_on_each("next", ids[::-1], json)
+
+
 def _act(
     action: str,
     ids: tuple[str, ...],
@@ -208,6 +239,8 @@ def _act_on_each(action: str, ids: tuple[str, ...], json: bool) -> None:
 def _said(action: str, id: str, job: dict[str, str]) -> str:
     if action == "retry":
         return f"{job['id']} {job['state']}, a retry of {id}"
+    if action == "next":
+        return f"{id} {job['state']}, next"
     if job["state"] == State.PROCESSING:
         return f"{id} will be canceled: its worker has yet to stop"
     return f"{id} {job['state']}"

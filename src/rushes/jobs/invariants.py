@@ -195,14 +195,15 @@ INVARIANTS: dict[str, tuple[str, str]] = {
         f"{count_store.LIVE_OFF} UNION ALL {count_store.FAILED_OFF}",
     ),
     "I30": (
-        "no worker holds a job that it may not or cannot do",
+        "no worker holds a job that it may not or cannot do; what changed since does not count",
         """
         SELECT jobs.id, workers.id AS worker_id FROM jobs
         LEFT JOIN workers ON workers.id = jobs.claimed_by
         WHERE jobs.state = 'processing' AND (workers.id IS NULL
             OR (workers.state <> 'enabled' AND workers.state_changed_at < jobs.claimed_at)
-            OR EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
-                AND value NOT IN (SELECT value FROM {each:workers.capabilities})))""",
+            OR (coalesce(workers.changed_at, 0) <= jobs.claimed_at
+                AND EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
+                AND value NOT IN (SELECT value FROM {each:workers.capabilities}))))""",
     ),
     "I31": (
         "what is purged, or about to be, is not shown: it was deleted and has no version or link",

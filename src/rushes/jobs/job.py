@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rushes import errors
+from rushes.jobs import limiting
+from rushes.jobs.trails import Mark
 from rushes.records import JsonObject, Row, from_row
 
 ARGS_LIMIT_BYTES = 64 * 1024
 NEEDS_LIMIT = 32
 WORD = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
 NEED = re.compile(WORD.pattern + r"\??")
+# PostgreSQL takes neither NUL nor half a surrogate pair.
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class State(StrEnum):
@@ -29,6 +34,7 @@ class State(StrEnum):
 
 
 LIVE = frozenset({State.BLOCKED, State.QUEUED, State.PROCESSING})
+WAITING = frozenset({State.BLOCKED, State.QUEUED})
 TERMINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELED})
 
 
@@ -80,31 +86,47 @@ class NewJob:
     max_attempts: int | None = None
     timeout_seconds: float | None = None
     retry_of: str | None = None
+    # With those that name the same, at most so many run at once as the limit of it says.
+    limit_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """A new job as it is written: checked, and with its texts encoded."""
+class Alike(msgspec.Struct, frozen=True, kw_only=True):
+    """What many new jobs have in common: written once for all of them."""
 
-    id: str
     kind: str
-    media_id: str | None
     user_id: str
-    state: State
     priority: Priority
     lane: str
-    args: str
     needs: str
-    dedupe_key: str | None
-    parent_id: str | None
-    retry_of: str | None
-    run_at: int
-    delay_ms: int
     max_attempts: int
-    timeout_ms: int | None
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A new job as it is written: checked, with its texts encoded, and without what is usual."""
+
+    id: str
+    args: str
+    media_id: str | None = None
+    state: State = State.QUEUED
+    dedupe_key: str | None = None
+    parent_id: str | None = None
+    retry_of: str | None = None
+    run_at: int = 0
+    delay_ms: int = 0
+    timeout_ms: int | None = None
     # Of a part: see `Job`, and the place of its whole in the queue.
     division: int | None = None
     queued_at: int | None = None
+    limit_key: str | None = None
+    # The trace of whoever asked for it; None: that of its parent.
+    trace: str | None = None
+
+
+class Entry(NamedTuple):
+    """A new job, whole."""
+
+    alike: Alike
+    row: JobRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +144,38 @@ class Take:
     lease_ms: int
     timeout_ms: int
     most_per_user: int | None = None
+    # Limits are to be kept to.
+    limited: bool = False
+    # See `Strand`.
+    since: Mark | None = None
+    before: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a waiting job stands; one that waits for another has no place yet."""
+
+    id: str
+    user_id: str
+    priority: Priority
+    queued_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a waiting job is to stand; without `queued_at`, where its age puts it."""
+
+    id: str
+    priority: Priority
+    queued_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A job that has got another place."""
+
+    id: str
+    state: State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +224,16 @@ class Ended:
     state: State
     whole_id: str | None
     awaited: bool = True
+
+
+class Completed(NamedTuple):
+    """As `Ended`; there are many of them. Its last attempt took so long."""
+
+    id: str
+    kind: str
+    whole_id: str | None
+    awaited: bool
+    ran_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +286,7 @@ class Job:
     divided_progress: float | None
     # Of a part: the epoch of the claim that divided its parent.
     division: int | None
+    limit_key: str | None
 
     @classmethod
     def from_row(cls, row: Row) -> Job:
@@ -244,6 +309,7 @@ def again(old: Job, args: JsonObject) -> NewJob:
         max_attempts=old.max_attempts,
         timeout_seconds=old.timeout_ms / 1000 if old.timeout_ms else None,
         retry_of=old.id,
+        limit_key=old.limit_key,
     )
 
 
@@ -270,31 +336,115 @@ def without_old_pace(detail: Any, stage: str | None) -> JsonObject:
     return {name: value for name, value in detail.items() if name not in PACE}
 
 
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
 def encode(value: Any) -> str:
-    return msgspec.json.encode(value, order="sorted").decode()
+    return _sorted(value).decode()
 
 
-def lane_of(priority: Priority, kind: str, needs: Iterable[str]) -> str:
-    """Jobs of one lane are alike to the scheduler: only their age tells them apart."""
-    return f"{priority} {kind} {' '.join(sorted(needs))}".rstrip()
+def lane_of(
+    priority: Priority, kind: str, needs: Iterable[str], limit_key: str | None = None
+) -> str:
+    """Jobs of one lane are alike to the scheduler: only their age tells them apart. It begins with
+    the priority's digit."""
+    lane = f"{priority} {kind} {' '.join(sorted(needs))}".rstrip()
+    return f"{lane} @{limit_key}" if limit_key else lane
 
 
-def check(new: NewJob, *, kinds: Iterable[str] | None = None) -> None:
-    """Raise BadField for the first value that can never work. `kinds`: the known ones, if known."""
-    _check_kind(new.kind, kinds)
-    _check_needs(new.needs)
-    if new.priority.upper() not in Priority.__members__:
+# Most enqueue few kinds of jobs, over and over.
+@lru_cache(maxsize=1_000)
+def alike(
+    kind: str,
+    user_id: str,
+    priority: str,
+    needs: tuple[str, ...],
+    max_attempts: int,
+    limit_key: str | None,
+) -> Alike:
+    """Raises BadField for the first value that can never work."""
+    if not WORD.fullmatch(kind):
+        raise errors.BadField("kind", "must be a word of a-z, 0-9, _ . : - (at most 64)")
+    _check_needs(needs)
+    if priority.upper() not in Priority.__members__:
         raise errors.BadField("priority", "must be high, normal or low")
-    for name in ("user_id", "dedupe_key", "media_id", "parent_id"):
-        value = getattr(new, name)
-        if value is not None and (len(value) > 512 or not is_storable(value)):
-            raise errors.BadField(name, "must be text of at most 512 characters")
-    _check_numbers(new)
+    _check_text("user_id", user_id)
+    number = Priority[priority.upper()]
+    words = sorted(set(needs))
+    return Alike(
+        kind=kind,
+        user_id=user_id,
+        priority=number,
+        lane=lane_of(number, kind, words, limit_key),
+        needs=encode(words),
+        max_attempts=max_attempts,
+    )
+
+
+def entry(
+    new: NewJob,
+    id: str,
+    *,
+    kinds: Collection[str] | None,
+    max_attempts: int,
+    limit_key: str | None = None,
+    trace: str | None = None,
+) -> Entry:
+    """As it is written; see `check`. `max_attempts`, `limit_key`: unless it says another."""
+    limit_key = new.limit_key or limit_key
+    shared = alike(
+        new.kind,
+        new.user_id,
+        new.priority,
+        words(new.needs),
+        max_attempts if new.max_attempts is None else new.max_attempts,
+        limit_key,
+    )
+    check(new, kinds=kinds)
+    row = JobRow(
+        id=id,
+        args=encode_args(new.args),
+        media_id=new.media_id,
+        dedupe_key=new.dedupe_key,
+        parent_id=new.parent_id,
+        retry_of=new.retry_of,
+        run_at=new.run_at or 0,
+        delay_ms=int(new.delay_seconds * 1000),
+        timeout_ms=None if new.timeout_seconds is None else int(new.timeout_seconds * 1000),
+        limit_key=limit_key,
+        trace=trace,
+    )
+    return Entry(shared, row)
+
+
+def words(needs: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(needs, str):
+        raise errors.BadField("needs", f"must be a list of at most {NEEDS_LIMIT} words")
+    return tuple(needs)
+
+
+def check(new: NewJob, *, kinds: Collection[str] | None = None) -> None:
+    """Raise BadField for the first value that can never work. `kinds`: the known ones, if known."""
+    if kinds is not None and new.kind not in kinds:
+        known = ", ".join(sorted(kinds)) or "none"
+        raise errors.BadField("kind", f"no handler for {new.kind!r}; known kinds: {known}")
+    if new.limit_key is not None:
+        limiting.check_own(new.limit_key)
+    _check_text("dedupe_key", new.dedupe_key)
+    _check_text("media_id", new.media_id)
+    _check_text("parent_id", new.parent_id)
+    if new.run_at is not None and new.run_at < 0:
+        raise errors.BadField("run_at", "must not be negative")
+    if not 0 <= new.delay_seconds <= 10 * 365 * 86400:
+        raise errors.BadField("delay_seconds", "must be between 0 and ten years")
+    if new.max_attempts is not None and not 1 <= new.max_attempts <= 100:
+        raise errors.BadField("max_attempts", "must be between 1 and 100")
+    if new.timeout_seconds is not None and not 0 < new.timeout_seconds <= 7 * 86400:
+        raise errors.BadField("timeout_seconds", "must be more than 0 and at most seven days")
 
 
 def is_storable(text: str) -> bool:
-    """PostgreSQL takes neither NUL nor half a surrogate pair."""
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return UNSTORABLE.search(text) is None
 
 
 def storable(text: str | None, limit: int) -> str | None:
@@ -307,14 +457,14 @@ def storable(text: str | None, limit: int) -> str | None:
 def encode_args(args: JsonObject) -> str:
     """The arguments as JSON text; BadField when they are none, or larger than 64 KB."""
     try:
-        text = encode(dict(args))
+        text = _sorted(args if type(args) is dict else dict(args))
     except (TypeError, ValueError) as error:
         raise errors.BadField("args", f"must be JSON: {error}") from None
-    if len(text.encode()) > ARGS_LIMIT_BYTES:
+    if len(text) > ARGS_LIMIT_BYTES:
         raise errors.BadField("args", "must be at most 64 KB of JSON")
-    if "\\u0000" in text:
+    if b"\\u0000" in text:
         raise errors.BadField("args", "must not contain NUL characters")
-    return text
+    return text.decode()
 
 
 def media_in(args: Any, *, named: bool = False) -> set[str]:
@@ -330,29 +480,14 @@ def media_in(args: Any, *, named: bool = False) -> set[str]:
     return {str(args)} if named and args is not None else set()
 
 
-def _check_kind(kind: str, kinds: Iterable[str] | None) -> None:
-    if not WORD.fullmatch(kind):
-        raise errors.BadField("kind", "must be a word of a-z, 0-9, _ . : - (at most 64)")
-    if kinds is not None and kind not in kinds:
-        known = ", ".join(sorted(kinds)) or "none"
-        raise errors.BadField("kind", f"no handler for {kind!r}; known kinds: {known}")
+def _check_text(name: str, value: str | None) -> None:
+    if value is not None and (len(value) > 512 or not is_storable(value)):
+        raise errors.BadField(name, "must be text of at most 512 characters")
 
 
-def _check_needs(needs: Iterable[str]) -> None:
-    words = list(needs)
-    if isinstance(needs, str) or len(words) > NEEDS_LIMIT:
+def _check_needs(needs: Sequence[str]) -> None:
+    if len(needs) > NEEDS_LIMIT:
         raise errors.BadField("needs", f"must be a list of at most {NEEDS_LIMIT} words")
-    for word in words:
+    for word in needs:
         if not NEED.fullmatch(word):
             raise errors.BadField("needs", f"{word!r} is not a word of a-z, 0-9, _ . : -")
-
-
-def _check_numbers(new: NewJob) -> None:
-    if new.run_at is not None and new.run_at < 0:
-        raise errors.BadField("run_at", "must not be negative")
-    if not 0 <= new.delay_seconds <= 10 * 365 * 86400:
-        raise errors.BadField("delay_seconds", "must be between 0 and ten years")
-    if new.max_attempts is not None and not 1 <= new.max_attempts <= 100:
-        raise errors.BadField("max_attempts", "must be between 1 and 100")
-    if new.timeout_seconds is not None and not 0 < new.timeout_seconds <= 7 * 86400:
-        raise errors.BadField("timeout_seconds", "must be more than 0 and at most seven days")

@@ -17,6 +17,7 @@ MAX_CLAIMS = 25
 # A job that took its worker down three times in a row, and never got on, is poison, whatever
 # attempts are left.
 MAX_LOSSES = 3
+POISON = "poison"
 # How far a divided job is when all its parts have completed; the rest is for putting them together.
 PARTS_DONE = 0.95
 BACKOFF_FLOOR_MS = 1_000
@@ -52,6 +53,17 @@ class Loss:
     unheard_of: bool = False
     outage: bool = False
 
+    @property
+    def cause(self) -> str:
+        """In a word, for whoever counts them."""
+        if self.stalled:
+            return "deadline"
+        if self.outage:
+            return "outage"
+        if self.unheard_of:
+            return "reply_lost"
+        return "silence" if self.silent else "let_go"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next:
@@ -79,6 +91,7 @@ class Held:
     priority: Priority
     queued_at: int | None
     timeout_ms: int | None
+    limit_key: str | None
     facts: Facts
 
 
@@ -183,7 +196,7 @@ def after_loss(job: Facts, loss: Loss) -> Next:
 
 def _lost(job: Facts, outcome: Outcome, losses: int) -> Next:
     if losses >= MAX_LOSSES:
-        code: str | None = "poison"
+        code: str | None = POISON
     elif job.attempt >= job.max_attempts or job.claims >= MAX_CLAIMS:
         code = "attempts_exhausted"
     else:

@@ -10,8 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rushes.jobs import limiting
+from rushes.jobs.trails import Mark
+
 
 class Policy(StrEnum):
+    """`AUTO`: users have turns as soon as two of them have work waiting."""
+
+    AUTO = "auto"
     FIFO = "fifo"
     FAIR = "fair"
 
@@ -26,6 +32,55 @@ class Strand:
     head_id: str
     user_id: str | None = None
     turn: int = 0
+    limit_key: str | None = None
+    # Of a lane: users who have jobs in it, two or three if there are more than one.
+    users: tuple[str, ...] = ()
+    # Where its jobs begin, if that is known; or, of those that came back, where they end.
+    since: Mark | None = None
+    before: Mark | None = None
+
+    @property
+    def limit_names(self) -> set[str]:
+        """The limits that there may be on its jobs."""
+        return limiting.names(limiting.keys(self.kind, self.user_id, self.limit_key))
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to look for work: by lane or by user, and whether there are limits to keep to."""
+
+    by_user: bool = False
+    limited: bool = False
+
+    def covers(self, other: Manner) -> bool:
+        return self.by_user >= other.by_user and self.limited >= other.limited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was found, and whether there are limits, also such of users."""
+
+    strands: Sequence[Strand] = ()
+    limited: bool = False
+    limits_users: bool = False
+
+    @property
+    def is_crowded(self) -> bool:
+        """More than one user has work in these strands."""
+        return len({user for each in self.strands for user in each.users}) > 1
+
+
+def manner(policy: Policy, look: Look) -> Manner:
+    """How to look for work where this was found."""
+    has_turns = policy is Policy.FAIR or (policy is Policy.AUTO and look.is_crowded)
+    return Manner(by_user=has_turns or look.limits_users, limited=look.limited)
+
+
+def chosen(policy: Policy, look: Look) -> Policy:
+    """What `auto` means for these strands."""
+    if policy is Policy.AUTO:
+        return Policy.FAIR if look.is_crowded else Policy.FIFO
+    return policy
 
 
 def order(policy: Policy, strands: Sequence[Strand]) -> list[Strand]:

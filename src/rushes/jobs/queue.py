@@ -5,29 +5,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from rushes import errors, ids, kinds
+from msgspec import structs
+
+from rushes import correlation, errors, ids, kinds, tracing
 from rushes.db.database import Tx
-from rushes.jobs import job as jobs
 from rushes.jobs import (
+    division,
+    enqueue_store,
     lifecycle,
+    limit_store,
+    limiting,
     passage_store,
+    place_store,
     policy,
     read_store,
     relation_store,
     request_store,
     store,
 )
-from rushes.jobs.job import Ended, ErrorClass, Job, JobRow, NewJob, Priority, Renewal, State
+from rushes.jobs import job as jobs
+from rushes.jobs.job import Ended, Entry, ErrorClass, Job, JobRow, NewJob, Priority, Renewal, State
 from rushes.jobs.lifecycle import Held, Lost, Settlement
-from rushes.jobs.policy import Strand
+from rushes.jobs.looking import Looks
+from rushes.jobs.observer import JobObserver
+from rushes.jobs.places import Places
+from rushes.jobs.policy import Look, Manner, Policy, Strand
 from rushes.jobs.relation_store import Relations
 from rushes.jobs.request_store import Asking
-from rushes.protocol import PARTS_LIMIT, Assignment, Beat, Claim, Part, Progress
+from rushes.jobs.store import Wanted
+from rushes.jobs.terms import Claimant, QueueTerms
+from rushes.metrics import Metrics
+from rushes.protocol import Assignment, Beat, Claim, Part, Progress
 from rushes.records import JsonObject
 from rushes.wakeup import Hint, InProcessWakeup, Wakeup
 
@@ -36,45 +50,6 @@ WORD_LIMIT = 100
 SWEEP_PAGE = 100
 # So many batches in a row may come from one lane before a better one is looked for.
 LOOK_AFTER = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueTerms:
-    """On what terms jobs are held; from the settings."""
-
-    lease_ms: int = 60_000
-    heartbeat_ms: int = 15_000
-    attempt_timeout_ms: int = 6 * 3_600_000
-    max_attempts: int = 3
-    policy: policy.Policy = policy.Policy.FIFO
-    prefer_wait_ms: int = 15_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimant:
-    """A worker as the claim sees it. `most_per_user`: while so many jobs of a kind and a user are
-    under way, wherever, it takes no more of them, and users have turns whatever the policy."""
-
-    id: str
-    name: str
-    kinds: Sequence[str]
-    capabilities: Sequence[str] = ()
-    boot_id: str | None = None
-    lowest_priority: Priority = Priority.LOW
-    most_per_user: int | None = None
-
-    def policy(self, usual: policy.Policy) -> policy.Policy:
-        return policy.Policy.FAIR if self.most_per_user else usual
-
-    def alike(self) -> Claimant:
-        """The same for all who are offered the same jobs."""
-        kinds, capabilities = tuple(sorted(self.kinds)), tuple(sorted(self.capabilities))
-        return replace(self, id="", name="", boot_id=None, kinds=kinds, capabilities=capabilities)
-
-    def could_take(self, offer: Strand) -> bool:
-        hard = {need for need in offer.needs if not need.endswith("?")}
-        is_able = offer.kind in self.kinds and hard <= set(self.capabilities)
-        return is_able and offer.priority <= self.lowest_priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +67,20 @@ class Queue:
         *,
         bell: Wakeup | None = None,
         kinds: Callable[[], Iterable[str] | None] = lambda: None,
+        metrics: Metrics | None = None,
     ) -> None:
         """`bell` wakes waiting workers after a commit; `kinds` tells the kinds that are known."""
+        self._observer = JobObserver(metrics or Metrics())
         self.terms = terms or QueueTerms()
         self._bell = bell or InProcessWakeup()
         self._relations = Relations(self._bell)
+        self.places = Places(self._bell)
         # Called with the divided jobs whose parts have got on, in the transaction that says so.
         self.on_parts: Callable[[Tx, Collection[str]], None] = lambda tx, wholes: None
-        self._last: dict[str, tuple[policy.Strand, int]] = {}
+        self._last: dict[str, tuple[Strand, int]] = {}
+        self._manner = Manner()
         self._kinds = kinds
+        self._looks = Looks()
 
     # Into the queue
 
@@ -109,14 +89,18 @@ class Queue:
 
     def enqueue_many(self, tx: Tx, news: Sequence[NewJob]) -> list[Enqueued]:
         """Returns one per new job, in order; a live job with the same key is returned instead."""
-        rows = self._referring(tx, [self._row(new) for new in news])
+        with tracing.span("enqueue", jobs=len(news)):
+            return self._enqueue(tx, self._referring(tx, self._entries(news)))
+
+    def _enqueue(self, tx: Tx, entries: list[Entry]) -> list[Enqueued]:
         notify = self._bell.is_quiet()
-        created = store.insert(tx, rows, notify=notify) if rows else set()
+        created = enqueue_store.insert(tx, entries, notify=notify) if entries else set()
         answers = [
-            Enqueued(row.id, True) if row.id in created else self._twin(tx, row) for row in rows
+            Enqueued(each.row.id, True) if each.row.id in created else self._twin(tx, each)
+            for each in entries
         ]
         if created:
-            self._wake(tx, [row for row in rows if row.id in created], told=notify)
+            self._wake(tx, [each for each in entries if each.row.id in created], told=notify)
         return answers
 
     def retry(
@@ -127,6 +111,7 @@ class Queue:
         *,
         dedupe_key: str | None = None,
         parent_id: str | None = None,
+        priority: str | None = None,
     ) -> Enqueued:
         """An ended job stays ended; a new one takes its place, and its checkpoint. Twice is the
         same as once. A part is nothing by itself: the job it belongs to is retried. Passages are
@@ -139,8 +124,9 @@ class Queue:
         if old.state not in jobs.TERMINAL and not is_stopping:
             raise errors.WrongState(f"the job is {old.state}: only an ended job can be retried")
         again = jobs.again(old, old.args if args is None else args)
-        key = dedupe_key or again.dedupe_key
-        new = self.enqueue(tx, replace(again, dedupe_key=key, parent_id=parent_id))
+        key, word = dedupe_key or again.dedupe_key, priority or again.priority
+        again = replace(again, dedupe_key=key, parent_id=parent_id, priority=word)
+        new = self.enqueue(tx, again)
         if new.created:
             relation_store.copy_checkpoint(tx, old.id, new.id)
             if jobs.encode(dict(again.args)) == jobs.encode(old.args):
@@ -150,34 +136,38 @@ class Queue:
     # Held by a worker
 
     def claim(
-        self, tx: Tx, worker: Claimant, limit: int = 1, request_id: str | None = None
+        self,
+        tx: Tx,
+        worker: Claimant,
+        limit: int = 1,
+        request_id: str | None = None,
+        offers: Look | None = None,
     ) -> list[Assignment]:
-        """Up to `limit` jobs, best first. Each strand is asked once: a lost race costs nothing."""
+        """Up to `limit` jobs, best first. Each strand is asked once: a lost race costs nothing.
+        `offers` to this worker, from a moment ago, are asked first: looking costs a round trip."""
         if taken := self._claim_from_last(tx, worker, limit, request_id):
             return taken
-        strands = self._strands(tx, worker)
-        chosen = worker.policy(self.terms.policy)
-        share = 1 if worker.most_per_user else policy.share(chosen, limit, len(strands))
-        for strand in policy.order(chosen, strands):
-            wanted = min(share, limit - len(taken))
-            if wanted == 0:
-                break
-            rows = self._claim_from(tx, worker, strand, wanted, request_id)
-            taken += rows
-            if rows and limit > 1 and strand.user_id is None:
-                self._last[worker.id] = (strand, LOOK_AFTER)
-        return taken
+        if offers is not None and self._is_plain(worker, offers):
+            taken = self._claim_each(tx, worker, offers, limit, request_id)
+        if taken:
+            return taken
+        look = self._look(tx, worker)
+        if not look.limited:
+            return self._claim_each(tx, worker, look, limit, request_id)
+        with tx.together():
+            # By one after the other, also of other servers: what runs is counted by each.
+            own = limiting.names([limiting.worker_key(worker.name)])
+            names = own.union(*(each.limit_names for each in look.strands))
+            limits = limit_store.lock(tx, names)
+            return self._claim_each(tx, worker, look, limit, request_id, limits)
 
-    def offers(self, tx: Tx, kinds: Iterable[str]) -> list[Strand]:
+    def _is_plain(self, worker: Claimant, look: Look) -> bool:
+        """Whether what was found lane by lane can be claimed lane by lane."""
+        return policy.manner(worker.policy(self.terms.policy), look) == Manner()
+
+    def offers(self, tx: Tx, kinds: Iterable[str]) -> Look:
         """What is due, whatever it needs."""
-        return store.waiting(
-            tx,
-            None,
-            jobs.encode(sorted(kinds)),
-            by_user=False,
-            lowest_priority=Priority.LOW,
-            most_per_user=None,
-        )
+        return self._looks.look(tx, Wanted(able=None, kinds=jobs.encode(sorted(kinds))))
 
     def claim_again(self, tx: Tx, asked: Iterable[Asking]) -> dict[Asking, list[Assignment]]:
         """The answers of claims to whoever did not get them, as far as they are still held."""
@@ -232,10 +222,15 @@ class Queue:
             return State.COMPLETED
         return self._why_not_held(tx, claim, complete=True)
 
-    def complete_many(self, tx: Tx, results: Sequence[tuple[Claim, Any]]) -> set[str]:
-        """Complete what is still held; returns those ids. The rest is to be asked one by one."""
+    def complete_many(
+        self, tx: Tx, results: Sequence[tuple[Claim, Any]], *, bare: bool = False
+    ) -> set[str]:
+        """Complete what is still held; returns those ids. The rest is to be asked one by one.
+        `bare`: only jobs without media, of which nothing else has to be written."""
         encoded = [(claim, None if r is None else jobs.encode(r)) for claim, r in results]
-        completed = store.complete_if_held(tx, encoded)
+        completed = store.complete_if_held(tx, encoded, bare=bare)
+        self._observer.completed(tx, completed)
+        self._wake_limited(tx)
         self._relations.unblock(tx, [each.id for each in completed if each.awaited])
         if wholes := _wholes(completed):
             self.on_parts(tx, wholes)
@@ -258,20 +253,24 @@ class Queue:
     def divide(self, tx: Tx, claim: Claim, parts: Sequence[Part], checkpoint: Any = None) -> State:
         """`blocked`: the parts are next in line, and when all have completed the job is queued
         again to finish, with this checkpoint. The attempt does not count."""
-        if not 1 <= len(parts) <= PARTS_LIMIT:
-            raise errors.BadField("parts", f"must be between 1 and {PARTS_LIMIT}")
+        division.check_number(parts)
         whole = store.lock_if_held(tx, claim)
         if whole is None:
             return self._why_not_held(tx, claim)
         if whole.whole_id is not None:
             raise errors.WrongState("a part cannot be divided again")
-        self._check_parts(tx, whole, parts)
-        rows = [self._part(whole, part) for part in parts]
+        division.check(self._get(tx, whole.id), parts)
+        # They have the place of their whole in the queue, so no other work comes in between.
+        place = {"division": whole.claim_epoch, "queued_at": whole.queued_at}
+        entries = [
+            Entry(alike, structs.replace(row, parent_id=whole.id, **place))
+            for alike, row in self._entries([division.new_part(whole, part) for part in parts])
+        ]
         kept = None if checkpoint is None else jobs.encode(checkpoint)
         state = self._settle_held(tx, whole, lifecycle.after_division(whole.facts), "", kept)
         if state is State.BLOCKED:
-            store.insert(tx, rows)
-            self._wake(tx, rows)
+            enqueue_store.insert(tx, entries)
+            self._wake(tx, entries)
         return state
 
     # By people, and by itself
@@ -320,6 +319,8 @@ class Queue:
         if not settlements:
             return {}
         changed = store.settle(tx, settlements, expired=expired)
+        self._observer.lost(tx, lost, settlements, changed)
+        self._wake_limited(tx)
         silent = {each.claimed_by for each in lost if each.loss.silent and each.id in changed}
         if silent:
             store.note_lost(tx, sorted(filter(None, silent)))
@@ -337,95 +338,110 @@ class Queue:
 
     # Inside
 
-    def _row(self, new: NewJob) -> JobRow:
-        jobs.check(new, kinds=self._kinds())
-        priority = Priority[new.priority.upper()]
-        needs = sorted(set(new.needs))
-        return JobRow(
-            id=ids.new("job"),
-            kind=new.kind,
-            media_id=new.media_id,
-            user_id=new.user_id,
-            state=State.QUEUED,
-            priority=priority,
-            lane=jobs.lane_of(priority, new.kind, needs),
-            args=jobs.encode_args(new.args),
-            needs=jobs.encode(needs),
-            dedupe_key=new.dedupe_key,
-            parent_id=new.parent_id,
-            retry_of=new.retry_of,
-            run_at=new.run_at or 0,
-            delay_ms=int(new.delay_seconds * 1000),
-            max_attempts=new.max_attempts or self.terms.max_attempts,
-            timeout_ms=None if new.timeout_seconds is None else int(new.timeout_seconds * 1000),
-        )
+    def _entries(self, news: Sequence[NewJob]) -> list[Entry]:
+        kinds = self._kinds()
+        known = None if kinds is None else set(kinds)
+        most, trace = self.terms.max_attempts, correlation.trace()
+        made = zip(news, ids.many("job", len(news)), strict=True)
+        return [
+            jobs.entry(
+                new,
+                id,
+                kinds=known,
+                max_attempts=most,
+                limit_key=self._usual_key(new.kind),
+                trace=trace,
+            )
+            for new, id in made
+        ]
 
-    def _check_parts(self, tx: Tx, whole: Held, parts: Sequence[Part]) -> None:
-        """They do a share of this job: of a kind it may be divided into, on media it works on."""
-        job = self._get(tx, whole.id)
-        for kind in sorted({part.kind for part in parts}):
-            if not kinds.may_divide_into(job.kind, kind):
-                raise errors.BadField("parts", f"a {job.kind} job has no parts of kind {kind!r}")
-        known = {job.media_id, *jobs.media_in(job.args)}
-        if any(jobs.media_in(part.args) - known for part in parts):
-            raise errors.BadField("parts", "may only name media that the job itself works on")
+    def _usual_key(self, kind: str) -> str | None:
+        return kinds.get(kind).limit_key or self.terms.limit_keys.get(kind)
 
-    def _part(self, whole: Held, part: Part) -> JobRow:
-        """It has the place of its whole in the queue, so no other work comes in between."""
-        new = NewJob(
-            kind=part.kind,
-            args=part.args,
-            media_id=whole.media_id,
-            user_id=whole.user_id,
-            priority=whole.priority.word,
-            needs=part.needs,
-            max_attempts=whole.facts.max_attempts,
-            timeout_seconds=whole.timeout_ms / 1000 if whole.timeout_ms else None,
-        )
-        return replace(
-            self._row(new),
-            parent_id=whole.id,
-            division=whole.claim_epoch,
-            queued_at=whole.queued_at,
-        )
-
-    def _referring(self, tx: Tx, rows: list[JobRow]) -> list[JobRow]:
+    def _referring(self, tx: Tx, entries: list[Entry]) -> list[Entry]:
         """Those whose parent has yet to complete are blocked."""
-        media = {row.media_id for row in rows if row.media_id is not None}
-        if media and (missing := store.missing_media(tx, media)):
+        media = {row.media_id for _, row in entries if row.media_id is not None}
+        if media and (missing := enqueue_store.missing_media(tx, media)):
             raise errors.BadField("media_id", f"no media {missing[0]}")
-        parents = {row.parent_id for row in rows if row.parent_id is not None}
-        states = store.states(tx, parents) if parents else {}
-        return [_behind_parent(row, states) if row.parent_id else row for row in rows]
+        parents = {row.parent_id for _, row in entries if row.parent_id is not None}
+        if not parents:
+            return entries
+        states = enqueue_store.states(tx, parents)
+        return [Entry(alike, _behind_parent(row, states)) for alike, row in entries]
 
-    def _wake(self, tx: Tx, ready: Sequence[JobRow | Held | Lost], *, told: bool = False) -> None:
+    def _wake(self, tx: Tx, ready: Sequence[Entry | Held | Lost], *, told: bool = False) -> None:
         """Those who wait, when these jobs are committed; `told`: others hear it with the commit."""
         if told:
             tx.wake_after_commit(self._bell.ring_here)
         elif hints := _hints(ready):
             tx.wake_after_commit(partial(self._bell.ring, hints))
 
-    def _twin(self, tx: Tx, row: JobRow) -> Enqueued:
+    def _wake_limited(self, tx: Tx) -> None:
+        """Something has ended: there is a place for what a limit kept back, if there was one."""
+        if self._manner.limited:
+            tx.wake_after_commit(self._bell.ring)
+
+    def _twin(self, tx: Tx, entry: Entry) -> Enqueued:
         """The live job that kept this one out; if it has just ended, there is room again."""
+        row = entry.row
         for _ in range(10):
-            twin = store.live_twin(tx, row.dedupe_key, row.retry_of)
+            twin = enqueue_store.live_twin(tx, row.dedupe_key, row.retry_of)
             if twin is not None:
                 return Enqueued(twin, False)
-            if store.insert(tx, [row]):
-                self._wake(tx, [row])
+            if enqueue_store.insert(tx, [entry]):
+                self._wake(tx, [entry])
                 return Enqueued(row.id, True)
         raise errors.DatabaseBusy("the same job was started and ended again and again")
 
-    def _strands(self, tx: Tx, worker: Claimant) -> list[policy.Strand]:
-        fair = worker.policy(self.terms.policy) is policy.Policy.FAIR
-        return store.waiting(
-            tx,
-            jobs.encode(list(worker.capabilities)),
-            jobs.encode(list(worker.kinds)),
-            by_user=fair,
+    def _look(self, tx: Tx, worker: Claimant) -> Look:
+        """As it was right the last time, and again if that was not enough this time."""
+        usual = worker.policy(self.terms.policy)
+        manner = replace(self._manner, by_user=self._manner.by_user or usual is Policy.FAIR)
+        look = self._looked(tx, worker, manner)
+        if look.strands:
+            self._manner = policy.manner(usual, look)
+            if not manner.covers(self._manner):
+                look = self._looked(tx, worker, self._manner)
+        return look
+
+    def _looked(self, tx: Tx, worker: Claimant, manner: Manner) -> Look:
+        wanted = Wanted(
+            able=jobs.encode(list(worker.capabilities)),
+            kinds=jobs.encode(list(worker.kinds)),
+            manner=manner,
             lowest_priority=worker.lowest_priority,
             most_per_user=worker.most_per_user,
+            worker_key=limiting.worker_key(worker.name),
         )
+        return self._looks.look(tx, wanted)
+
+    def _claim_each(
+        self,
+        tx: Tx,
+        worker: Claimant,
+        look: Look,
+        limit: int,
+        request_id: str | None,
+        limits: Set[str] = frozenset(),
+    ) -> list[Assignment]:
+        """From one strand after the other; of one with a limit, one at a time."""
+        taken: list[Assignment] = []
+        own = limiting.names([limiting.worker_key(worker.name)])
+        chosen = policy.chosen(worker.policy(self.terms.policy), look)
+        share = 1 if worker.most_per_user else policy.share(chosen, limit, len(look.strands))
+        for strand in policy.order(chosen, look.strands):
+            most = 1 if limits and (own | strand.limit_names) & limits else share
+            wanted = min(most, limit - len(taken))
+            if wanted == 0:
+                break
+            take = self._take(tx, worker, strand, request_id, limited=look.limited)
+            rows = self._claim(tx, take, wanted)
+            taken += rows
+            if rows and strand.user_id is not None and chosen is Policy.FAIR:
+                place_store.take_turn(tx, strand.user_id)
+            elif rows and limit > 1 and strand.user_id is None:
+                self._last[worker.id] = (strand, LOOK_AFTER)
+        return taken
 
     def _claim_from_last(
         self, tx: Tx, worker: Claimant, limit: int, request_id: str | None
@@ -435,28 +451,26 @@ class Queue:
         strand, times = self._last.pop(worker.id, (None, 0))
         if strand is None or times == 0 or limit == 1:
             return []
-        taken = self._claim_from(tx, worker, strand, limit, request_id)
+        take = self._take(tx, worker, strand, request_id)
+        taken = self._claim(tx, take, limit)
         times -= 1 if taken else 0
         if times:
             self._last[worker.id] = (strand, times)
         return taken
 
-    def _claim_from(
-        self,
-        tx: Tx,
-        worker: Claimant,
-        strand: policy.Strand,
-        limit: int,
-        request_id: str | None,
-    ) -> list[Assignment]:
-        take = self._take(tx, worker, strand, request_id)
+    def _claim(self, tx: Tx, take: jobs.Take, limit: int) -> list[Assignment]:
         taken = store.claim(tx, take, ids.new("clm"), limit)
-        if taken and strand.user_id is not None:
-            store.take_turn(tx, strand.user_id)
+        self._observer.claimed(tx, taken)
         return taken
 
     def _take(
-        self, tx: Tx, worker: Claimant, strand: policy.Strand, request_id: str | None
+        self,
+        tx: Tx,
+        worker: Claimant,
+        strand: Strand,
+        request_id: str | None,
+        *,
+        limited: bool = False,
     ) -> jobs.Take:
         return jobs.Take(
             lane=strand.lane,
@@ -470,9 +484,12 @@ class Queue:
             lease_ms=self.terms.lease_ms,
             timeout_ms=self.terms.attempt_timeout_ms,
             most_per_user=worker.most_per_user,
+            limited=limited,
+            since=strand.since,
+            before=strand.before,
         )
 
-    def _courtesy_ms(self, tx: Tx, worker: Claimant, strand: policy.Strand) -> int:
+    def _courtesy_ms(self, tx: Tx, worker: Claimant, strand: Strand) -> int:
         """How long to leave a job to a worker that has what it prefers, if one is idle."""
         preferred = {need.removesuffix("?") for need in strand.needs if need.endswith("?")}
         if preferred <= set(worker.capabilities):
@@ -515,8 +532,11 @@ class Queue:
             error=jobs.storable(message, ERROR_LIMIT) or None,
             checkpoint=checkpoint,
         )
-        if not store.settle(tx, [settlement]):
+        ended = store.settle(tx, [settlement])
+        if not ended:
             raise errors.ClaimLost("the claim is not held any more")
+        self._observer.settled(tx, held.kind, next.outcome, ended[held.id])
+        self._wake_limited(tx)
         if next.state is State.QUEUED:
             self._wake(tx, [held])
         elif next.state in jobs.TERMINAL:
@@ -544,20 +564,27 @@ class Queue:
         return job
 
 
-def _hints(ready: Iterable[JobRow | Held | Lost]) -> list[Hint]:
+def _hints(ready: Iterable[Entry | Held | Lost]) -> list[Hint]:
     """One for all jobs of a kind and a priority; none for those that wait for another."""
     found: dict[tuple[Priority, str], Hint] = {}
+    counts: Counter[tuple[Priority, str]] = Counter()
     for each in ready:
-        if getattr(each, "state", None) is State.BLOCKED:
-            continue
-        key = each.priority, each.kind
-        first = found.get(key) or Hint(each.priority.word, each.kind, each.id, 0)
-        found[key] = replace(first, jobs=first.jobs + 1)
-    return list(found.values())
+        if isinstance(each, Entry):
+            key, id = (each.alike.priority, each.alike.kind), each.row.id
+            if each.row.state is State.BLOCKED:
+                continue
+        else:
+            key, id = (each.priority, each.kind), each.id
+        counts[key] += 1
+        if key not in found:
+            found[key] = Hint(key[0].word, key[1], id, 0)
+    return [replace(hint, jobs=counts[key]) for key, hint in found.items()]
 
 
 def _behind_parent(row: JobRow, states: Mapping[str, State]) -> JobRow:
-    match states.get(row.parent_id or ""):
+    if row.parent_id is None:
+        return row
+    match states.get(row.parent_id):
         case None:
             raise errors.BadField("parent_id", f"no job {row.parent_id}")
         case State.FAILED | State.CANCELED as state:
@@ -565,9 +592,9 @@ def _behind_parent(row: JobRow, states: Mapping[str, State]) -> JobRow:
         case State.COMPLETED:
             return row
         case _:
-            return replace(row, state=State.BLOCKED)
+            return structs.replace(row, state=State.BLOCKED)
 
 
-def _wholes(jobs: Iterable[Renewal | Ended | Held | Lost]) -> set[str]:
+def _wholes(rows: Iterable[Renewal | jobs.Completed | Ended | Held | Lost]) -> set[str]:
     """The divided jobs that these are parts of."""
-    return {each.whole_id for each in jobs if each.whole_id is not None}
+    return {each.whole_id for each in rows if each.whole_id is not None}

@@ -11,7 +11,7 @@ from typing import Any
 from rushes import count_store, errors, events
 from rushes.db.database import Tx
 from rushes.jobs import store
-from rushes.jobs.job import Job, Outcome, State, encode
+from rushes.jobs.job import Job, Outcome, State, decode, encode
 from rushes.protocol import Claim
 from rushes.records import Row, from_row
 from rushes.text_match import folded, pattern
@@ -461,27 +461,75 @@ def waiting_of(tx: Tx, user_id: str, most: int) -> int:
     return int(row["waiting"] or 0) if row else 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Jobs that could be claimed now by whoever offers what they need: how many, up to a limit,
+    and since when the first of them could."""
+
+    kind: str
+    needs: list[str]
+    count: int
+    since: int
+
+
+def ready(tx: Tx, most: int) -> list[Ready]:
+    """Up to `most` of each lane, found in the index that the claims use; none of kinds that are
+    paused."""
+    rows = tx.all(
+        f"""{store.LANES}, head AS (
+            SELECT (SELECT id FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane
+                    AND run_at <= {{now}} ORDER BY jobs.lane, queued_at, id LIMIT 1) AS id,
+                (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'queued'
+                    AND jobs.lane = lanes.lane AND run_at <= {{now}} LIMIT :most) AS few) AS count
+            FROM lanes WHERE lane IS NOT NULL)
+        SELECT kind, needs, count,
+            CASE WHEN queued_at > run_at THEN queued_at ELSE run_at END AS since
+        FROM head JOIN jobs ON jobs.id = head.id
+        WHERE NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))""",
+        most=most,
+    )
+    return [from_row(Ready, row, needs=decode(row["needs"])) for row in rows]
+
+
 def now(tx: Tx) -> int:
     row = tx.one("SELECT {now} AS now")
     assert row is not None
     return int(row["now"])
 
 
+# A kind that has slots of its own goes by those, the others share the rest; without any slots one
+# job is all.
+HAS_A_FREE_SLOT = """
+    CASE WHEN workers.slots IS NULL THEN NOT EXISTS (
+        SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)
+    WHEN :kind IN (SELECT value FROM {each:coalesce(workers.slots, '[]')}) THEN (
+        SELECT count(*) FROM {each:coalesce(workers.slots, '[]')} WHERE value = :kind) > (
+        SELECT count(*) FROM jobs
+        WHERE state = 'processing' AND claimed_by = workers.id AND kind = :kind)
+    ELSE (SELECT count(*) FROM {each:coalesce(workers.slots, '[]')} WHERE value = '*') > (
+        SELECT count(*) FROM jobs WHERE state = 'processing' AND claimed_by = workers.id
+        AND kind NOT IN (SELECT value FROM {each:coalesce(workers.slots, '[]')})) END"""
+
+
 def idle_worker_exists(
     tx: Tx, kind: str, needs: Sequence[str], *, seen_within_ms: int, besides: str, urgent: bool
 ) -> bool:
-    """Is there another worker, seen lately and without work, that could take such a job at once?
-    Those that are kept for what is urgent count for that alone."""
+    """Is there another worker, seen lately, that could take such a job at once? Not one that is
+    full, rests, or takes none of this kind now. Those that are kept for what is urgent count for
+    that alone."""
     row = tx.one(
         """
         SELECT 1 AS found FROM workers WHERE id <> :besides AND state = 'enabled'
         AND last_seen_at > {now} - :seen_within_ms
+        AND (resting_until IS NULL OR resting_until <= {now})
         AND :kind IN (SELECT value FROM {each:workers.kinds})
+        AND :kind NOT IN (SELECT value FROM {each:coalesce(workers.declines, '[]')})
         AND NOT EXISTS (SELECT 1 FROM {each::needs}
             WHERE value NOT IN (SELECT value FROM {each:workers.capabilities}))
-        AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)
         AND (:urgent = 1 OR workers.for_urgent = 0)
-        LIMIT 1""",
+        AND """
+        + HAS_A_FREE_SLOT
+        + " LIMIT 1",
         kind=kind,
         needs=encode(list(needs)),
         seen_within_ms=seen_within_ms,

@@ -98,7 +98,8 @@ def _decision(id: str, state: State, parts: Mapping[State, PartError]) -> Decisi
 UNBLOCK = """
     UPDATE jobs SET
         state = CASE parent.state WHEN 'completed' THEN 'queued' ELSE 'canceled' END,
-        queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END,
+        queued_at = CASE parent.state WHEN 'completed' THEN coalesce(jobs.queued_at, {now})
+            ELSE jobs.queued_at END,
         canceled_at = CASE parent.state WHEN 'completed' THEN NULL ELSE {now} END,
         error_code = CASE parent.state WHEN 'completed' THEN NULL
             ELSE 'parent_' || parent.state END

@@ -6,17 +6,18 @@ change write their attempts and events in the same statement (see `Tx.change`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rushes import events
 from rushes.db.database import Tx
-from rushes.db.dialects import NOTIFY
+from rushes.jobs import limiting
 from rushes.jobs.job import (
+    Completed,
     Ended,
     Holding,
     Job,
-    JobRow,
     Priority,
     Renewal,
     Report,
@@ -25,7 +26,10 @@ from rushes.jobs.job import (
     decode,
 )
 from rushes.jobs.lifecycle import MAX_CLAIMS, Facts, Held, Loss, Lost, Settlement
-from rushes.jobs.policy import Strand
+from rushes.jobs.limit_store import HAS_PLACE, LIMITED
+from rushes.jobs.policy import Look, Manner, Strand
+from rushes.jobs.trail_store import BEFORE, SINCE, WAITING_ON_TRAILS
+from rushes.jobs.trails import Mark
 from rushes.protocol import Assignment, Claim
 from rushes.records import Row, from_row
 
@@ -39,6 +43,7 @@ LEASE_ALIVE = """(jobs.claim_expires_at > {now} OR EXISTS (SELECT 1 FROM service
     WHERE grace_until > {now} OR {now} - beat_at > :lease_ms / 2))
     AND jobs.deadline_at > {now}"""
 MEDIA_NOT_DELETED = "(SELECT deleted_at FROM media WHERE media.id = jobs.media_id) IS NULL"
+BARE = "jobs.media_id IS NULL AND jobs.division IS NULL"
 UNCLAIMED = """claim_id = NULL, claimed_by = NULL, claimed_at = NULL, claim_expires_at = NULL,
     deadline_at = NULL, heard_at = NULL, progressed_at = NULL, claim_boot = NULL,
     claim_request = NULL"""
@@ -77,64 +82,15 @@ FAULT = f"""{GOT_ON}, {SURVIVED},
     CASE WHEN EXISTS (SELECT 1 FROM service_beat
         WHERE away_since + :lease_ms / 2 >= {LAST_WORD}) THEN 1 ELSE 0 END AS outage"""
 
+# Without the texts, which nobody needs any more.
+ENDED_COLUMNS = (
+    events.COLUMNS + ", jobs.parent_id, jobs.division, jobs.engine_id, jobs.engine_model"
+)
 ASSIGNMENT = """id, kind, media_id, user_id, args, claim_id, claim_epoch, attempt, max_attempts,
-    checkpoint, priority, queued_at"""
-
-
-def insert(tx: Tx, rows: Sequence[JobRow], *, notify: bool = False) -> set[str]:
-    """Insert jobs; returns the ids that were new. The others have a live twin. `notify`: also
-    tell waiting workers, which PostgreSQL does with the commit."""
-    changed = tx.change(
-        """
-        WITH given AS ({given:id text, kind text, media_id text, user_id text, state text,
-            priority bigint, lane text, args text, needs text, dedupe_key text, parent_id text,
-            retry_of text, queued_at bigint, run_at bigint, delay_ms bigint, max_attempts bigint,
-            timeout_ms bigint, division bigint})
-        INSERT INTO jobs (id, kind, media_id, user_id, state, priority, lane, args, needs,
-            dedupe_key, parent_id, retry_of, created_at, queued_at, run_at, max_attempts,
-            timeout_ms, division)
-        SELECT id, kind, media_id, user_id, state, priority, lane, args, needs, dedupe_key,
-            parent_id, retry_of, {now},
-            CASE state WHEN 'queued' THEN coalesce(queued_at, {now}) END,
-            CASE WHEN run_at > {now} THEN run_at ELSE {now} + delay_ms END, max_attempts,
-            timeout_ms, division
-        FROM given WHERE true
-        ON CONFLICT DO NOTHING""",
-        events.from_changed("state", was="NULL"),
-        returning=f"id, {NOTIFY}" if notify else "id",
-        given=rows,
-    )
-    return {row["id"] for row in changed}
-
-
-def live_twin(tx: Tx, dedupe_key: str | None, retry_of: str | None) -> str | None:
-    row = tx.one(
-        """
-        SELECT id FROM jobs WHERE state IN ('blocked', 'queued', 'processing')
-        AND (dedupe_key = :dedupe_key OR retry_of = :retry_of)
-        ORDER BY created_at, id LIMIT 1""",
-        dedupe_key=dedupe_key,
-        retry_of=retry_of,
-    )
-    return row["id"] if row else None
-
-
-def states(tx: Tx, ids: Iterable[str]) -> dict[str, State]:
-    rows = tx.all(
-        "WITH given AS ({given:id text}) SELECT jobs.id, state FROM jobs JOIN given"
-        " ON given.id = jobs.id",
-        given=[{"id": id} for id in ids],
-    )
-    return {row["id"]: State(row["state"]) for row in rows}
-
-
-def missing_media(tx: Tx, ids: set[str]) -> list[str]:
-    """The others are not deleted before this transaction ends: who deletes cancels what it sees."""
-    rows = tx.all(
-        "SELECT id FROM media WHERE id IN ({given:id text}) AND deleted_at IS NULL {for_share}",
-        given=[{"id": id} for id in ids],
-    )
-    return sorted(ids - {row["id"] for row in rows})
+    checkpoint, priority, queued_at, trace, claimed_at, run_at"""
+# How long an attempt took that has ended, and of whose claim the job knows no more.
+RAN_MS = """coalesce({now} - (SELECT started_at FROM attempts
+    WHERE job_id = {changed}.id AND epoch = {changed}.claim_epoch), 0) AS ran_ms"""
 
 
 LANES = """
@@ -178,49 +134,83 @@ HAS_ROOM = """ AND (jobs.user_id, jobs.kind) NOT IN (SELECT user_id, kind FROM j
     WHERE state = 'processing' GROUP BY kind, user_id HAVING count(*) >= :most_per_user)"""
 
 
+# Who waits in a lane beside the user of its head: the next before and after. So no row of that
+# user's own is stepped over.
+USERS = [
+    f"(SELECT {one}(user_id) FROM jobs AS other WHERE state = 'queued'"
+    f" AND other.lane = jobs.lane AND other.user_id {side} jobs.user_id)"
+    for one, side in (("max", "<"), ("min", ">"))
+]
+
+
 # What must be there is; what is preferred does not matter here.
 IS_ABLE = """ AND NOT EXISTS (SELECT 1 FROM {each:jobs.needs} WHERE value = replace(value, '?', '')
     AND value NOT IN (SELECT value FROM {each::capabilities}))"""
 
 
-def waiting(
-    tx: Tx,
-    able: str | None,
-    kinds: str,
-    *,
-    by_user: bool,
-    lowest_priority: int,
-    most_per_user: int | None,
-) -> list[Strand]:
-    """The strands this worker could take of, whatever they need if `able` is None, with the oldest
-    due job of each. Its cost does not grow with the backlog: it hops over the index from strand to
-    strand."""
+BY_LANE = Manner()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a worker could take: kinds and capabilities as JSON lists. Without `able`, whatever a
+    job needs. See `Claimant`."""
+
+    able: str | None
+    kinds: str
+    manner: Manner = BY_LANE
+    lowest_priority: int = Priority.LOW
+    most_per_user: int | None = None
+    worker_key: str = ""
+
+
+def waiting(tx: Tx, wanted: Wanted, trails: Mapping[str, Mark] | None = None) -> Look:
+    """The strands this worker could take of, with the oldest due job of each. Its cost does not
+    grow with the backlog: it hops over the index from strand to strand. `trails`: where to begin
+    in these lanes; those that came back to one are another strand."""
+    by_user = wanted.manner.by_user
+    first, last = ("jobs.user_id", "jobs.user_id") if by_user else USERS
+    hops = WAITING_USERS if by_user else WAITING_LANES
     rows = tx.all(
-        (WAITING_USERS if by_user else WAITING_LANES)
-        + """
-        SELECT jobs.id, lane, kind, needs, priority, queued_at, jobs.user_id,
-            coalesce(turns.turn, 0) AS turn
+        (hops if trails is None else WAITING_ON_TRAILS)
+        + f"""
+        SELECT jobs.id, lane, kind, needs, priority, queued_at, jobs.user_id, limit_key,
+            coalesce(turns.turn, 0) AS turn, {first} AS first, {last} AS last, {LIMITED} AS limited
         FROM jobs LEFT JOIN turns ON turns.user_id = jobs.user_id
-        WHERE jobs.id IN (SELECT id FROM head) AND kind IN (SELECT value FROM {each::kinds})
+        WHERE jobs.id IN (SELECT id FROM head) AND kind IN (SELECT value FROM {{each::kinds}})
         AND priority <= :lowest_priority
         AND NOT EXISTS (SELECT 1 FROM pauses WHERE pauses.kind IN ('*', jobs.kind))"""
-        + ("" if able is None else IS_ABLE)
-        + (HAS_ROOM if most_per_user else ""),
-        kinds=kinds,
-        capabilities=able,
-        lowest_priority=lowest_priority,
-        most_per_user=most_per_user,
+        + ("" if wanted.able is None else IS_ABLE)
+        + (HAS_ROOM if wanted.most_per_user else "")
+        + (HAS_PLACE if wanted.manner.limited else ""),
+        given=None if trails is None else _given(trails),
+        kinds=wanted.kinds,
+        capabilities=wanted.able,
+        lowest_priority=wanted.lowest_priority,
+        most_per_user=wanted.most_per_user,
+        worker_key=wanted.worker_key,
     )
-    return [
-        from_row(
-            Strand,
-            row,
-            head_id=row["id"],
+    strands = [
+        Strand(
+            lane=row["lane"],
+            kind=row["kind"],
             needs=tuple(decode(row["needs"])),
+            priority=row["priority"],
+            queued_at=row["queued_at"],
+            head_id=row["id"],
             user_id=row["user_id"] if by_user else None,
+            turn=row["turn"],
+            limit_key=row["limit_key"],
+            users=tuple({row["user_id"], row["first"], row["last"]} - {None}),
         )
         for row in rows
     ]
+    limited = max((row["limited"] for row in rows), default=0)
+    return Look(strands=strands, limited=limited > 0, limits_users=limited > 1)
+
+
+def _given(trails: Mapping[str, Mark]) -> list[dict[str, Any]]:
+    return [{"lane": lane, "at": at, "place": id} for lane, (at, id) in trails.items()]
 
 
 PICK = """
@@ -233,7 +223,10 @@ PICK = """
         AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = jobs.user_id
             AND users.disabled_at IS NOT NULL)
         AND """
-PICK_FIFO = PICK + MEDIA_NOT_DELETED + " ORDER BY lane, queued_at, id LIMIT :limit {skip_locked})"
+PICK_FIFO = PICK + MEDIA_NOT_DELETED
+# One who goes on in a lane without a look has not heard of limits that were set since.
+UNLIMITED = " AND NOT EXISTS (SELECT 1 FROM limits)"
+FIRST_OF_LANE = " ORDER BY lane, queued_at, id LIMIT :limit {skip_locked})"
 PICK_OF_USER = PICK + MEDIA_NOT_DELETED + " AND {of_user}"
 FIRST_OF_USER = " ORDER BY lane, user_id, queued_at, id LIMIT :limit {skip_locked})"
 # A single claim has the fresh id itself; in a batch the jobs' ids make it one for each.
@@ -257,9 +250,10 @@ OPEN_ATTEMPTS = """
 
 def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[Assignment]:
     """Take the oldest due jobs of a strand. Returned in the order of the queue."""
-    of_user = PICK_OF_USER + (HAS_ROOM if take.most_per_user else "") + FIRST_OF_USER
+    place = take.before or take.since
+    at, id = place or (None, None)
     rows = tx.change(
-        (PICK_FIFO if take.user_id is None else of_user) + CLAIM,
+        _pick(take) + CLAIM,
         OPEN_ATTEMPTS,
         events.from_changed("'started'", was="'queued'"),
         returning=ASSIGNMENT,
@@ -267,6 +261,8 @@ def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[Assignment]:
         limit=limit,
         max_claims=MAX_CLAIMS,
         lane=take.lane,
+        at=at,
+        place=id,
         kind=take.kind,
         user_id=take.user_id,
         worker_id=take.worker_id,
@@ -277,18 +273,18 @@ def claim(tx: Tx, take: Take, claim_id: str, limit: int) -> list[Assignment]:
         lease_ms=take.lease_ms,
         timeout_ms=take.timeout_ms,
         most_per_user=take.most_per_user,
+        worker_key=limiting.worker_key(take.worker_name),
     )
     return assignments_from_rows(rows, take.lease_ms)
 
 
-def take_turn(tx: Tx, user_id: str) -> None:
-    tx.all(
-        """
-        INSERT INTO turns (user_id, turn)
-        VALUES (:user_id, (SELECT coalesce(max(turn), 0) + 1 FROM turns))
-        ON CONFLICT (user_id) DO UPDATE SET turn = excluded.turn""",
-        user_id=user_id,
-    )
+def _pick(take: Take) -> str:
+    limits = HAS_PLACE if take.limited else ""
+    if take.user_id is not None:
+        room = HAS_ROOM if take.most_per_user else ""
+        return PICK_OF_USER + room + limits + FIRST_OF_USER
+    where = BEFORE if take.before else SINCE if take.since else ""
+    return PICK_FIFO + (limits or UNLIMITED) + where + FIRST_OF_LANE
 
 
 def renew_if_held(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[Renewal]:
@@ -331,9 +327,11 @@ def progress_if_held(tx: Tx, reports: Sequence[Report], lease_ms: int) -> list[R
     ]
 
 
-def complete_if_held(tx: Tx, results: Sequence[tuple[Claim, str | None]]) -> list[Ended]:
+def complete_if_held(
+    tx: Tx, results: Sequence[tuple[Claim, str | None]], *, bare: bool = False
+) -> list[Completed]:
     """With their results, encoded. A lease that is over but not swept does not matter: nobody else
-    has the job."""
+    has the job. `bare`: only those without media that are no parts."""
     rows = tx.change(
         "WITH given AS ({given:id text, claim_id text, result text})"
         " UPDATE jobs SET state = 'completed', completed_at = {now}, progress = 1,"
@@ -343,27 +341,29 @@ def complete_if_held(tx: Tx, results: Sequence[tuple[Claim, str | None]]) -> lis
         + " FROM given WHERE "
         + OWN
         + " AND jobs.cancel_requested_at IS NULL AND "
-        + MEDIA_NOT_DELETED,
+        + (BARE if bare else MEDIA_NOT_DELETED),
         """
         UPDATE attempts SET ended_at = {now}, outcome = 'succeeded', job_state = changed.state,
             engine_id = changed.engine_id, engine_model = changed.engine_model FROM changed
         WHERE attempts.job_id = changed.id AND attempts.epoch = changed.claim_epoch""",
         events.from_changed("state", was="'processing'"),
-        returning=f"""id, {WHOLE_ID}, EXISTS (SELECT 1 FROM jobs AS child
+        returning=f"""id, kind, {WHOLE_ID}, {RAN_MS}, EXISTS (SELECT 1 FROM jobs AS child
             WHERE child.parent_id = {{changed}}.id AND child.state = 'blocked') AS awaited""",
+        of=ENDED_COLUMNS,
         given=[
             {"id": claim.job_id, "claim_id": claim.claim_id, "result": result}
             for claim, result in results
         ],
     )
     return [
-        Ended(row["id"], State.COMPLETED, row["whole_id"], bool(row["awaited"])) for row in rows
+        Completed(row["id"], row["kind"], row["whole_id"], bool(row["awaited"]), row["ran_ms"])
+        for row in rows
     ]
 
 
 def lock_if_held(tx: Tx, claim: Claim) -> Held | None:
     row = tx.one(
-        f"SELECT id, {HELD_FACTS}, claim_epoch, media_id, user_id, queued_at, timeout_ms"
+        f"SELECT id, {HELD_FACTS}, claim_epoch, media_id, user_id, queued_at, timeout_ms, limit_key"
         " FROM jobs WHERE id = :id AND claim_id = :claim_id AND state = 'processing' {for_update}",
         id=claim.job_id,
         claim_id=claim.claim_id,
@@ -382,41 +382,6 @@ def held(tx: Tx, claim: Claim) -> Holding | None:
         claim_id=claim.claim_id,
     )
     return from_row(Holding, row) if row else None
-
-
-def beat(tx: Tx, *, lease_ms: int) -> bool:
-    """Note that the sweep runs; returns whether leases may be judged now.
-
-    Nobody could renew a lease while no server ran, and a clock that jumped makes all of them look
-    over. Both show as a gap since the last beat; then everybody gets one lease to renew in.
-    """
-    row = tx.one(
-        """
-        UPDATE service_beat SET beat_at = {now}, grace_until =
-            CASE WHEN {now} - beat_at > :gap_ms OR beat_at - {now} > :gap_ms
-            THEN {now} + :lease_ms ELSE grace_until END,
-            away_since = CASE WHEN {now} - beat_at > :gap_ms THEN beat_at
-                WHEN beat_at - {now} > :gap_ms THEN {now} ELSE away_since END
-        WHERE id = 1 RETURNING beat_at >= grace_until AS may_judge""",
-        lease_ms=lease_ms,
-        gap_ms=lease_ms // 2,
-    )
-    return bool(row and row["may_judge"])
-
-
-def shorten_leases(tx: Tx, *, lease_ms: int) -> None:
-    """After the clock went back, a lease would be alive for as long as the jump was."""
-    tx.all(
-        """
-        UPDATE jobs SET claim_expires_at = {now} + :lease_ms
-        WHERE state = 'processing' AND claim_expires_at > {now} + :lease_ms""",
-        lease_ms=lease_ms,
-    )
-    tx.all(
-        "UPDATE service_beat SET grace_until = {now} + :lease_ms"
-        " WHERE id = 1 AND grace_until > {now} + :lease_ms",
-        lease_ms=lease_ms,
-    )
 
 
 def lock_expired(tx: Tx, limit: int, *, lease_ms: int) -> list[Lost]:
@@ -494,8 +459,8 @@ CLOSE_ATTEMPTS = (
 )
 
 
-def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) -> set[str]:
-    """End attempts without success, under the guard the decision was made under."""
+def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) -> dict[str, int]:
+    """End attempts without success, under the guard of the decision; how many ms each had taken."""
     rows = tx.change(
         SETTLE + (" AND " + LEASE_OVER if expired else ""),
         CLOSE_ATTEMPTS,
@@ -503,6 +468,7 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
         events.from_changed(
             "CASE state WHEN 'blocked' THEN 'divided' ELSE state END", was="'processing'"
         ),
+        returning=f"id, {RAN_MS}",
         given=[
             {
                 "id": each.id,
@@ -519,7 +485,7 @@ def settle(tx: Tx, settlements: Sequence[Settlement], *, expired: bool = False) 
             for each in settlements
         ],
     )
-    return {row["id"] for row in rows}
+    return {row["id"]: row["ran_ms"] for row in rows}
 
 
 END_AT_ONCE = "state = 'canceled', canceled_at = {now}, divided_at = NULL,"
@@ -570,6 +536,7 @@ def assignments_from_rows(rows: Iterable[Row], lease_ms: int) -> list[Assignment
             epoch=row["claim_epoch"],
             checkpoint=decode(row["checkpoint"]),
             lease_seconds=lease_ms / 1000,
+            waited_seconds=(row["claimed_at"] - max(row["queued_at"], row["run_at"])) / 1000,
         )
         for row in sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
     ]

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from rushes import clock
 from rushes.jobs.job import Job, Priority, State
+from rushes.jobs.limiting import Limit
 
 # So many workers are called by their names.
 NAMED = 3
@@ -20,9 +21,11 @@ class Able(Protocol):
     def name(self) -> str: ...
 
     @property
-    def holds(self) -> int: ...
+    def has_room(self) -> bool: ...
 
     def could_take(self, kind: str, needs: list[str], *, urgent: bool) -> bool: ...
+
+    def not_now(self, kind: str, now: int) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class Situation:
     parts: int = 0
     parts_completed: int = 0
     is_user_disabled: bool = False
+    limits_reached: Sequence[Limit] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,16 @@ def _able(job: Job, facts: Situation) -> list[Able]:
     ]
 
 
+def _not_now(job: Job, facts: Situation, able: Sequence[Able]) -> list[tuple[str, str]]:
+    """When all who could do it take none of it at the moment."""
+    whys = [(worker.name, worker.not_now(job.kind, facts.now)) for worker in able]
+    if not whys or not all(why for _, why in whys):
+        return []
+    said = "; ".join(f"{name}: {why}" for name, why in whys[:NAMED])
+    more = f"; and {len(whys) - NAMED} more" if len(whys) > NAMED else ""
+    return [("not_now", f"Every worker that could do it takes none of it now. {said}{more}.")]
+
+
 def _why_queued(job: Job, facts: Situation) -> list[tuple[str, str]]:
     reasons = []
     if "*" in facts.paused or job.kind in facts.paused:
@@ -103,11 +117,15 @@ def _why_queued(job: Job, facts: Situation) -> list[tuple[str, str]]:
         when = clock.rfc3339(job.run_at)
         reason = f"after {job.last_error or job.error_code}" if job.error_code else "as asked"
         reasons.append(("backoff", f"It may not start before {when}, {reason}."))
+    for each in facts.limits_reached:
+        sentence = f"It waits for a free place: the limit {each.key} of {each.most} is reached."
+        reasons.append(("limit", sentence))
     able = _able(job, facts)
     if not able:
         wants = " and ".join(need for need in job.needs if not need.endswith("?"))
         for_what = f"{job.kind} with {wants}" if wants else job.kind
         reasons.append(("no_capable_worker", f"No worker is online that can do {for_what}."))
+    reasons += _not_now(job, facts, able)
     if facts.preferred_idle and facts.now < job.run_at + facts.prefer_wait_ms:
         preferred = " and ".join(need.removesuffix("?") for need in job.needs if need.endswith("?"))
         reasons.append(("prefers", f"It is kept for an idle worker with {preferred} for a moment."))
@@ -116,7 +134,7 @@ def _why_queued(job: Job, facts: Situation) -> list[tuple[str, str]]:
 
 def _behind_others(facts: Situation, able: Sequence[Able]) -> list[tuple[str, str]]:
     """Nothing is wrong: it is not its turn yet."""
-    if not all(worker.holds for worker in able):
+    if any(worker.has_room for worker in able):
         return []
     names = ", ".join(worker.name for worker in able[:NAMED])
     more = f" and {len(able) - NAMED} more" if len(able) > NAMED else ""

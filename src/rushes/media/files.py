@@ -33,7 +33,7 @@ from rushes.protocol import (
     Source,
 )
 from rushes.records import JsonObject
-from rushes.storage.storage import Method, Storage
+from rushes.storage.storage import Feed, Method, Storage
 from rushes.tools import profile as profile_tools
 
 # Said of sound that is not all there: whoever takes it over could not say so again.
@@ -85,23 +85,24 @@ class Files:
         claim: Claim,
         name: str,
         content: bytes | Path | Iterable[bytes],
-        sha256: str,
+        sha256: str | None = None,
         seconds: float | None = None,
     ) -> Artifact:
-        """The bytes are checked against `sha256`; a name is written once per claim."""
+        """A name is written once per claim. Bytes that came over a wire are checked against
+        `sha256`; those of this process are hashed once, on their way to the storage."""
         content_type = media.check_artifact_name(name)
         key, existing = self._place(claim, name)
         if existing is not None:
-            return _same(existing, sha256, claim)
+            return _same(existing, sha256 or _sha256_of(content), claim)
         stored = self.storage.put(key, content)
-        if stored.sha256 != sha256:
+        if sha256 not in (None, stored.sha256):
             self.storage.delete([key])
             raise errors.BadField("sha256", "does not match what has arrived")
         self._check_text(name, key, stored.size_bytes)
         artifact = Artifact(
             name=name,
             size_bytes=stored.size_bytes,
-            sha256=sha256,
+            sha256=stored.sha256,
             content_type=content_type,
             seconds=seconds,
         )
@@ -354,11 +355,11 @@ class Files:
             return False
 
 
-def sha256_of(content: bytes | Path) -> str:
-    if isinstance(content, bytes):
-        return hashlib.sha256(content).hexdigest()
-    with content.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sha256_of(content: bytes | Path | Iterable[bytes]) -> str:
+    feed = Feed(content)
+    for _ in feed:
+        pass
+    return feed.stored().sha256
 
 
 def _held(tx: Tx, claim: Claim) -> Holding:

@@ -101,6 +101,8 @@ class ProcessingOptions:
     diarize: bool | None = None
     speech: JsonObject = field(default_factory=dict)
     is_interactive: bool = False
+    # As somebody named it; without, `pipeline` decides.
+    priority: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,15 @@
-"""What follows what: the jobs a new media starts with, and those a finished job leads to. Pure."""
+"""What follows what, and what comes first: the jobs a new media starts with, those a finished job
+leads to, and the lane that each of them waits in. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 
 from rushes import kinds
-from rushes.jobs.job import NewJob, encode
+from rushes.jobs.job import NewJob, Priority, encode
 from rushes.media.media import ProcessingOptions
 from rushes.records import JsonObject
 
@@ -27,6 +29,41 @@ MAKES_VERSION = kinds.making(kinds.WATCH)
 INTERACTIVE_BYTES = 25 * 2**20
 
 
+class Cause(StrEnum):
+    """Why there is a job; decides how soon it is done, unless somebody says (decision 0017)."""
+
+    # Somebody holds the line for it.
+    INTERACTIVE = "interactive"
+    # Nobody has anything of it yet: an upload, an edit, a first transcript, another try.
+    NEW = "new"
+    # There is one already, and it stays until the new one is there.
+    AGAIN = "again"
+    # One of many, or no person's wish: several at once, a watch folder.
+    BULK = "bulk"
+
+
+_PRIORITIES = {
+    Cause.INTERACTIVE: Priority.HIGH,
+    Cause.NEW: Priority.NORMAL,
+    Cause.AGAIN: Priority.LOW,
+    Cause.BULK: Priority.LOW,
+}
+
+
+def priority_for(cause: Cause, named: str | None = None) -> str:
+    return named or _PRIORITIES[cause].word
+
+
+def priority_after(done: Priority) -> str:
+    """Of what follows a job: not before new work, and not before what it follows."""
+    return max(done, Priority.NORMAL).word
+
+
+def priority_of_retry(old: Priority, cause: Cause = Cause.NEW) -> str:
+    """Somebody waits for the one that they try again; one of many gives way."""
+    return Priority.LOW.word if cause is Cause.BULK else min(old, Priority.NORMAL).word
+
+
 def first_jobs(
     media_id: str,
     user_id: str,
@@ -37,13 +74,15 @@ def first_jobs(
 ) -> list[NewJob]:
     """Encoding and transcription need only the source, so neither waits for the other."""
     args = {"profile": profile, "settings": settings}
-    jobs = [version(TRANSCODE, media_id, user_id, args)] if options.transcode else []
+    found: list[tuple[NewJob, Cause]] = []
+    if options.transcode:
+        found.append((version(TRANSCODE, media_id, user_id, args), Cause.NEW))
     if options.transcribe:
         speech = {"language": options.language, "diarize": options.diarize, **options.speech}
         is_urgent = options.is_interactive and size_bytes <= INTERACTIVE_BYTES
-        priority = "high" if is_urgent else "normal"
-        jobs.append(replace(transcribe(media_id, user_id, speech), priority=priority))
-    return jobs
+        cause = Cause.INTERACTIVE if is_urgent else Cause.NEW
+        found.append((transcribe(media_id, user_id, speech), cause))
+    return [replace(new, priority=priority_for(why, options.priority)) for new, why in found]
 
 
 def version(kind: str, media_id: str, user_id: str, args: JsonObject) -> NewJob:
@@ -100,4 +139,5 @@ def renews_transcript(kind: str, args: JsonObject) -> bool:
 
 def purge(what: str, id: str) -> NewJob:
     """Remove the bytes of a version, a media or an upload; `what` says which."""
-    return NewJob(kind=PURGE, args={what: id}, dedupe_key=f"{PURGE}:{id}", priority="low")
+    low = priority_for(Cause.BULK)
+    return NewJob(kind=PURGE, args={what: id}, dedupe_key=f"{PURGE}:{id}", priority=low)

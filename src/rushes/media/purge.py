@@ -17,7 +17,7 @@ from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
 from rushes.media import pipeline, purge_store, trash
 from rushes.records import JsonObject
-from rushes.storage.storage import Storage, StoredObject
+from rushes.storage.storage import CHECKS, Storage, StoredObject
 from rushes.transcripts import archive
 
 log = logging.getLogger("rushes.purge")
@@ -25,7 +25,7 @@ log = logging.getLogger("rushes.purge")
 PAGE = 100
 SCAN_PAGE = 500
 ORPHANS = "orphans"
-FOLDERS = ("media", "sources", "staging")
+FOLDERS = ("media", "sources", "staging", CHECKS)
 # The row of a file that was just written may still be on its way, however soon others are purged.
 YOUNG_MS = 3_600_000
 SCAN_EVERY_MS = 86_400_000

@@ -21,6 +21,7 @@ from rushes.media import edit as edits
 from rushes.media import inherit_store, pipeline, profiles, speech_profiles, store
 from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, NewMedia
+from rushes.media.pipeline import Cause, priority_for
 from rushes.records import JsonObject
 from rushes.tools import ladder
 from rushes.tools import profile as profile_tools
@@ -55,6 +56,7 @@ def retranscode(
     qualities: Sequence[str] | None = None,
     keep_others: bool = True,
     drop_transcript: bool = False,
+    priority: str | None = None,
 ) -> str:
     """What people have cut and laid over stays. Without a profile, the one before. Of the
     `qualities` that are not named, the new version has what the old one has."""
@@ -66,26 +68,41 @@ def retranscode(
         pipeline.TRANSCODE,
         named,
         item.edit,
+        priority_for(Cause.AGAIN, priority),
         qualities=_known(tx, item, named, qualities),
         keep_others=(qualities is not None and keep_others) or None,
         drop_transcript=drop_transcript or None,
     )
 
 
-def trim(tx: Tx, queue: Queue, item: Media, start: float, end: float | None) -> str:
+def trim(
+    tx: Tx,
+    queue: Queue,
+    item: Media,
+    start: float,
+    end: float | None,
+    priority: str | None = None,
+) -> str:
     """`start` and `end` in seconds of what is seen now."""
     changed = edits.trimmed(item.edit, start, end, item.duration)
-    return _make(tx, queue, item, pipeline.TRIM, _last_profile(tx, item.id), changed)
+    return _edit(tx, queue, item, pipeline.TRIM, changed, priority)
 
 
-def undo_edits(tx: Tx, queue: Queue, item: Media) -> str:
+def undo_edits(tx: Tx, queue: Queue, item: Media, priority: str | None = None) -> str:
     """As it was uploaded."""
     if item.edit == edits.NOTHING:
         raise errors.BadField("reset", "there is no edit to undo")
-    return _make(tx, queue, item, pipeline.TRIM, _last_profile(tx, item.id), edits.NOTHING)
+    return _edit(tx, queue, item, pipeline.TRIM, edits.NOTHING, priority)
 
 
-def composite(tx: Tx, queue: Queue, item: Media, overlay: Overlay, other: Media | None) -> str:
+def composite(
+    tx: Tx,
+    queue: Queue,
+    item: Media,
+    overlay: Overlay,
+    other: Media | None,
+    priority: str | None = None,
+) -> str:
     """`other` is the overlay's media as whoever asks sees it. An overlay takes the place of the
     one before."""
     if other is None or other.user_id != item.user_id or other.source_key is None:
@@ -95,20 +112,26 @@ def composite(tx: Tx, queue: Queue, item: Media, overlay: Overlay, other: Media 
     if other.kind not in (None, "video"):
         raise errors.BadField("overlay_media_id", f"must be a video, not {other.kind}")
     changed = replace(item.edit, overlay=overlay)
-    return _make(tx, queue, item, pipeline.COMPOSITE, _last_profile(tx, item.id), changed)
+    return _edit(tx, queue, item, pipeline.COMPOSITE, changed, priority)
 
 
-def retry(tx: Tx, queue: Queue, job_id: str) -> str:
+def _edit(tx: Tx, queue: Queue, item: Media, kind: str, changed: Edit, priority: str | None) -> str:
+    named = _last_profile(tx, item.id)
+    return _make(tx, queue, item, kind, named, changed, priority_for(Cause.NEW, priority))
+
+
+def retry(tx: Tx, queue: Queue, job_id: str, cause: Cause = Cause.NEW) -> str:
     """Do again what has failed; with what people have cut and laid over since."""
     old = job_store.get(tx, job_id)
-    item = store.get(tx, old.media_id) if old and old.media_id else None
-    if old is None or item is None:
-        return queue.retry(tx, job_id).id
-    if old.kind == pipeline.TRANSCRIBE and old.state in jobs.TERMINAL:
-        return _listen_again(tx, queue, item, old)
-    if old.kind == pipeline.TRANSCODE:
-        return queue.retry(tx, job_id, _with_edit(old.args, item.edit)).id
-    return queue.retry(tx, job_id).id
+    if old is None:
+        raise errors.NotFound(f"no job {job_id}")
+    item = store.get(tx, old.media_id) if old.media_id else None
+    priority = pipeline.priority_of_retry(old.priority, cause)
+    if item is not None and old.kind == pipeline.TRANSCRIBE and old.state in jobs.TERMINAL:
+        return _listen_again(tx, queue, item, old, priority)
+    takes_edit = old.kind == pipeline.TRANSCODE
+    args = _with_edit(old.args, item.edit) if item and takes_edit else None
+    return queue.retry(tx, job_id, args, priority=priority).id
 
 
 def resume(tx: Tx, queue: Queue, item: Media, *, since: int) -> None:
@@ -142,6 +165,7 @@ def _make(
     kind: str,
     named: profiles.Named,
     edit: Edit,
+    priority: str,
     **more: Any,
 ) -> str:
     if item.source_key is None:
@@ -150,7 +174,7 @@ def _make(
     # To undo all edits is said, too; the version that is there may have some.
     if kind in pipeline.CHANGES_SOUND or edit != edits.NOTHING:
         args["edit"] = edits.encode(edit)
-    new = pipeline.version(kind, item.id, item.user_id, args)
+    new = replace(pipeline.version(kind, item.id, item.user_id, args), priority=priority)
     if resumed := _version_under_way(tx, item.id):
         _check_same(resumed, new)
         return resumed.id
@@ -208,7 +232,13 @@ def _known(
 
 
 def transcribe(
-    tx: Tx, queue: Queue, item: Media, options: JsonObject, *, anew: bool = False
+    tx: Tx,
+    queue: Queue,
+    item: Media,
+    options: JsonObject,
+    *,
+    anew: bool = False,
+    priority: str | None = None,
 ) -> str:
     """A job with the same options that waits or runs already is returned instead; one with others
     is canceled, and so is the same one if it is running and this is `anew`: there are never two.
@@ -227,10 +257,14 @@ def transcribe(
     new = pipeline.transcribe(item.id, item.user_id, args)
     if same := _make_room(tx, queue, item.id, new.args, anew=anew):
         return same
-    return queue.enqueue(tx, replace(new, dedupe_key=_free_key(tx, item.id))).id
+    word = priority_for(Cause.AGAIN if anew else Cause.NEW, priority)
+    key = _free_key(tx, item.id)
+    return queue.enqueue(tx, replace(new, dedupe_key=key, priority=word)).id
 
 
-def tell_speakers_apart(tx: Tx, queue: Queue, item: Media, options: JsonObject) -> str:
+def tell_speakers_apart(
+    tx: Tx, queue: Queue, item: Media, options: JsonObject, priority: str | None = None
+) -> str:
     """Of the transcript that is there, without hearing its words again. A transcription that waits
     or runs is not disturbed: it is the one to ask for speakers."""
     item = _locked(tx, item)
@@ -250,16 +284,18 @@ def tell_speakers_apart(tx: Tx, queue: Queue, item: Media, options: JsonObject) 
             if jobs.encode(each.args) == jobs.encode(dict(new.args)):
                 return each.id
             raise errors.WrongState("it is being transcribed just now: wait for that, or cancel it")
-    return queue.enqueue(tx, replace(new, dedupe_key=_free_key(tx, item.id))).id
+    word, key = priority_for(Cause.NEW, priority), _free_key(tx, item.id)
+    return queue.enqueue(tx, replace(new, dedupe_key=key, priority=word)).id
 
 
-def _listen_again(tx: Tx, queue: Queue, item: Media, old: Job) -> str:
+def _listen_again(tx: Tx, queue: Queue, item: Media, old: Job, priority: str) -> str:
     """As `transcribe`, with the options of a job that has ended, and what it has heard already."""
     item = _locked(tx, item)
     args = _with_edit(old.args, item.edit)
     if same := _make_room(tx, queue, item.id, args):
         return same
-    return queue.retry(tx, old.id, args, dedupe_key=_free_key(tx, item.id)).id
+    key = _free_key(tx, item.id)
+    return queue.retry(tx, old.id, args, dedupe_key=key, priority=priority).id
 
 
 def _locked(tx: Tx, item: Media) -> Media:
@@ -291,9 +327,12 @@ def _free_key(tx: Tx, media_id: str) -> str:
     return pipeline.transcribe_key(media_id, before[-1].id if before else None)
 
 
-def run(tx: Tx, queue: Queue, item: Media, kind: str, args: JsonObject) -> str:
+def run(
+    tx: Tx, queue: Queue, item: Media, kind: str, args: JsonObject, priority: str | None = None
+) -> str:
     """A job of one's own kind on a media; the one that waits or runs already, if there is one."""
-    return queue.enqueue(tx, pipeline.of_ones_own(kind, item.id, item.user_id, args)).id
+    new = pipeline.of_ones_own(kind, item.id, item.user_id, args)
+    return queue.enqueue(tx, replace(new, priority=priority_for(Cause.NEW, priority))).id
 
 
 def follow_up(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
@@ -304,7 +343,7 @@ def follow_up(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
     for kind in kinds.following(done.kind):
         # As others asked for it meanwhile, it may have looked at what there was before.
         new = pipeline.of_ones_own(kind.name, done.media_id, done.user_id, {}, after=done.id)
-        queue.enqueue(tx, new)
+        queue.enqueue(tx, replace(new, priority=pipeline.priority_after(done.priority)))
     if pipeline.renews_transcript(done.kind, done.args):
         _hear_again(tx, queue, done, before)
 
@@ -315,7 +354,8 @@ def _hear_again(tx: Tx, queue: Queue, done: Job, before: Edit) -> None:
     _fit_transcript(tx, done, before)
     queue.cancel_many(tx, [each.id for each in _live_transcriptions(tx, done.media_id)])
     args = {**_last_options(tx, done.media_id), "edit": done.args.get("edit") or None}
-    queue.enqueue(tx, pipeline.transcribe(done.media_id, done.user_id, args, of=done.id))
+    new = pipeline.transcribe(done.media_id, done.user_id, args, of=done.id)
+    queue.enqueue(tx, replace(new, priority=pipeline.priority_after(done.priority)))
 
 
 def _last_options(tx: Tx, media_id: str) -> JsonObject:

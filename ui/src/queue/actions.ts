@@ -15,6 +15,16 @@ export function retry(id: string): Promise<Job> {
   return ok(api.POST("/api/v1/jobs/{job_id}/retry", { params: { path: { job_id: id }, header: idempotencyKey() } }));
 }
 
+export type Priority = components["schemas"]["JobChange"]["priority"];
+
+export function doNext(id: string): Promise<Job> {
+  return ok(api.POST("/api/v1/jobs/{job_id}/next", { params: { path: { job_id: id } } }));
+}
+
+export function prioritize(id: string, priority: Priority): Promise<Job> {
+  return ok(api.PATCH("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, body: { priority } }));
+}
+
 export async function pause(kind: string): Promise<string[]> {
   return (await ok(api.POST("/api/v1/queue/pause", { body: { kind } }))).paused;
 }

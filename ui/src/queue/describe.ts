@@ -34,6 +34,11 @@ export function stageOf(stage: string | null): string {
   return stage ? (t.queue.drawer.stages[stage] ?? stage) : "";
 }
 
+/** It has a place in line that can be changed; a divided job's is that of its parts. */
+export function isWaiting(job: Job): boolean {
+  return job.state === "queued" || job.state === "blocked";
+}
+
 /** Whether there is a bar to show: also for one whose parts are being worked on. */
 export function isMoving(job: Job): boolean {
   return job.state === "processing" || (job.state === "blocked" && Boolean(job.divided_at));

@@ -11,6 +11,7 @@ export const sections: readonly Section[] = [
   { id: "profiles", admin: true },
   { id: "transcription", admin: true },
   { id: "models", admin: true },
+  { id: "limits", admin: true },
   { id: "users", admin: true },
   { id: "security", admin: true },
   { id: "health", admin: true },

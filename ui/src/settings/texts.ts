@@ -206,6 +206,7 @@ const security = {
     "worker_key.made": "Worker key made",
     "worker_key.revoked": "Worker key revoked",
     "worker.disabled": "Worker disabled",
+    "worker.changed": "Worker's settings changed",
     "worker.enabled": "Worker enabled",
     "worker.drained": "Worker drained",
     "invite.made": "Worker invited",
@@ -310,6 +311,31 @@ const server = {
 
 const times = (count: number): string => (count === 1 ? "once" : `${count.toLocaleString()} times`);
 
+const limits = {
+  lead: "How many jobs with something in common may run at once. Whoever is at a limit waits; others do not wait for them.",
+  add: "New limit",
+  emptyTitle: "No limits",
+  emptyText: "Workers take as much as they can. Add one so that one person, or one service, gets only its share.",
+  key: "What is limited",
+  keyHint: "user:* for each user, user: and a name, kind: and a kind, worker: and a name, or what jobs name, such as engine:openai.",
+  most: "At once",
+  mostWrong: "This must be a whole number from 1 on.",
+  running: (running: number, most: number) => `${running.toLocaleString()} of ${most.toLocaleString()} running`,
+  eachUser: "Each user, unless there is a limit for that user",
+  ofUser: (name: string) => `All work of ${name}`,
+  eachKind: "Each kind of job",
+  ofKind: (kind: string) => `Jobs of the kind ${kind}`,
+  eachWorker: "Each worker, those of one name together",
+  ofWorker: (name: string) => `On workers called ${name}`,
+  each: (family: string) => `Each ${family} by itself`,
+  ofKey: (key: string) => `Jobs that name ${key}`,
+  change: "Change",
+  changeOne: (key: string) => `Change ${key}`,
+  remove: "Remove",
+  removeOne: (key: string) => `Remove ${key}`,
+  removed: "The limit is removed.",
+};
+
 const settings = {
   title: "Settings",
   forEverybody: "Yours",
@@ -323,6 +349,7 @@ const settings = {
     profiles: "Encoding profiles",
     transcription: "Transcription profiles",
     models: "Speech models",
+    limits: "Limits",
     users: "Users",
     security: "Security log",
     health: "Storage and health",
@@ -422,6 +449,7 @@ const settings = {
   profiles,
   speech,
   models,
+  limits,
   users,
   security,
   webhooks: {

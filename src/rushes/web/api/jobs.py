@@ -1,4 +1,4 @@
-"""The queue for people: list, look, explain, cancel, retry, pause."""
+"""The queue for people: list, look, explain, cancel, retry, move, pause."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from rushes.db.database import Tx
 from rushes.jobs import job as jobs
 from rushes.jobs import log_store, read_store
 from rushes.jobs import store as job_store
-from rushes.jobs.job import LIVE, TERMINAL, State
+from rushes.jobs.job import LIVE, TERMINAL, WAITING, Priority, State
+from rushes.jobs.queue import Queue
 from rushes.jobs.read_store import JobFilter
 from rushes.limits import Hold, What, refuse_beyond
 from rushes.media import requests
+from rushes.media.pipeline import Cause
 from rushes.web import auth, models, views
 from rushes.web.http import idempotency, open_streams
 from rushes.web.http.open_streams import HeldStream, RoomForJobs
@@ -30,6 +32,12 @@ from rushes.web.services import Here, Services
 router = APIRouter(tags=["queue"], responses=documented(401, 404, 422))
 
 BULK_LIMIT = 10_000
+ACTS_ON = {
+    "cancel": LIVE,
+    "retry": {State.FAILED, State.CANCELED},
+    "priority": WAITING,
+    "next": WAITING,
+}
 FOLLOW_SECONDS = 0.5
 LOG_PAGE = 500
 
@@ -60,9 +68,16 @@ class Wanted(Body):
     )
 
 
+class JobChange(Body):
+    priority: models.Priority = Field(description="`high` is for admins.")
+
+
 class JobsAction(Body):
-    action: Literal["cancel", "retry"]
+    action: Literal["cancel", "retry", "priority", "next"]
     filter: Wanted
+    priority: models.Priority | None = Field(
+        None, description="For `priority`: the new one; `high` is for admins."
+    )
     dry_run: bool = Field(False, description="Only say how many it would be.")
 
 
@@ -213,17 +228,47 @@ def retry(job_id: JobId, who: auth.User, services: Here, once: idempotency.Once)
     return once.run(services, who, None, models.Job, again)
 
 
-@router.post("/jobs/actions", responses=documented(409, 429))
+@router.patch("/jobs/{job_id}", responses=documented(403, 409))
+def change(job_id: JobId, body: JobChange, who: auth.User, services: Here) -> models.Job:
+    """Another priority for a job that waits; it keeps its age, and its parts go with it."""
+    auth.check_priority(who, body.priority)
+    priority = Priority[body.priority.upper()]
+
+    def move(tx: Tx) -> models.Job:
+        found(tx, job_id, who.sees)
+        moved = services.queue.places.prioritize(tx, [job_id], priority)
+        services.queue.places.check(tx, job_id, moved)
+        return views.job(tx, found(tx, job_id, who.sees))
+
+    return services.db.run(move)
+
+
+@router.post("/jobs/{job_id}/next", responses=documented(409))
+def do_next(job_id: JobId, who: auth.User, services: Here) -> models.Job:
+    """A job that waits comes before all others of yours; an admin's choice before everybody's."""
+
+    def move(tx: Tx) -> models.Job:
+        found(tx, job_id, who.sees)
+        moved = services.queue.places.put_first(tx, [job_id], who.sees)
+        services.queue.places.check(tx, job_id, moved)
+        return views.job(tx, found(tx, job_id, who.sees))
+
+    return services.db.run(move)
+
+
+@router.post("/jobs/actions", responses=documented(403, 409, 429))
 def act(body: JobsAction, who: auth.User, services: Here, once: idempotency.Once) -> ActionDone:
-    """Cancel or retry all jobs that a filter finds, up to 10,000 at a time."""
+    """Cancel, retry or move all jobs that a filter finds, up to 10,000 at a time."""
     # Leaving it out of account would change jobs that nobody meant.
     if who.sees is not None and body.filter.user_id not in (None, who.sees):
         raise errors.BadField("user_id", "only an admin may choose somebody else's jobs")
+    if (body.action == "priority") != (body.priority is not None):
+        raise errors.BadField("priority", "goes with the action `priority`, and only with that")
+    auth.check_priority(who, body.priority)
     wanted = JobFilter(**{**body.filter.model_dump(), "user_id": who.sees or body.filter.user_id})
-    states = LIVE if body.action == "cancel" else {State.FAILED, State.CANCELED}
 
     def change(tx: Tx) -> ActionDone:
-        ids = read_store.matching(tx, wanted, states, BULK_LIMIT)
+        ids = read_store.matching(tx, wanted, ACTS_ON[body.action], BULK_LIMIT)
         if body.action == "retry" and services.settings.user_jobs:
             most = services.settings.user_jobs
             refuse_beyond(
@@ -231,13 +276,22 @@ def act(body: JobsAction, who: auth.User, services: Here, once: idempotency.Once
             )
         if body.dry_run:
             return ActionDone(matched=len(ids), changed=0, dry_run=True, ids=[])
-        if body.action == "cancel":
-            changed = list(services.queue.cancel_many(tx, ids))
-        else:
-            changed = [requests.retry(tx, services.queue, each) for each in ids]
+        changed = _act(tx, services.queue, body, ids, who.sees)
         return ActionDone(matched=len(ids), changed=len(changed), dry_run=False, ids=changed)
 
     return once.run(services, who, body, ActionDone, change)
+
+
+def _act(tx: Tx, queue: Queue, body: JobsAction, ids: list[str], user_id: str | None) -> list[str]:
+    """Returns the jobs that were changed, or the new ones."""
+    if body.action == "cancel":
+        return list(queue.cancel_many(tx, ids))
+    if body.action == "next":
+        return sorted(queue.places.put_first(tx, ids, user_id))
+    if body.priority is not None:
+        priority = Priority[body.priority.upper()]
+        return sorted(queue.places.prioritize(tx, ids, priority))
+    return [requests.retry(tx, queue, each, Cause.BULK) for each in ids]
 
 
 @router.get("/queue/stats")
