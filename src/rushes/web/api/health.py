@@ -1,25 +1,19 @@
-"""Is it alive, is it ready, how is it doing: probes, health pages and metrics."""
+"""Is it alive, is it ready, how is it doing: probes and health pages."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Response
-from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from pydantic import BaseModel, Field
 
 from rushes import count_store, errors
-from rushes.breaker import BreakerState
 from rushes.db import schema
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
-from rushes.jobs import prune_store, read_store
-from rushes.redis_link import RedisLink
+from rushes.jobs import read_store
 from rushes.web import auth
 from rushes.web.services import Here, Services
 
@@ -144,7 +138,7 @@ def health(services: Here, response: Response) -> Health:
 def api_health(who: auth.User, services: Here) -> ApiHealth:
     """Storage capacity, database, and processing figures, for people who are signed in."""
     database = _works(lambda: schema.check_quickly(services.db))
-    storage = _works(services.storage.check)
+    storage = _works(services.storage_check)
     free_bytes = services.storage.free_bytes() if storage else None
     total_bytes = services.storage.total_bytes() if storage else None
     return ApiHealth(
@@ -153,107 +147,6 @@ def api_health(who: auth.User, services: Here) -> ApiHealth:
         storage=StorageHealth(ok=storage, free_bytes=free_bytes, total_bytes=total_bytes),
         processing=Counts(**_counts(services)) if database else None,
     )
-
-
-@router.get("/metrics", response_class=PlainTextResponse, dependencies=[auth.MayReadHealth])
-def metrics(services: Here) -> Response:
-    """For Prometheus."""
-    registry = CollectorRegistry()
-    registry.register(_Collector(services))
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
-
-class _Collector:
-    """Reads the database when it is asked, so that every replica says the same."""
-
-    def __init__(self, services: Services) -> None:
-        self._site = services
-
-    def describe(self) -> list[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        depth = GaugeMetricFamily("rushes_queue_depth", "Jobs by state.", labels=["kind", "state"])
-        ended = CounterMetricFamily(
-            "rushes_jobs_finished", "Jobs that have ended.", labels=["kind", "outcome"]
-        )
-        wait = GaugeMetricFamily(
-            "rushes_job_wait_seconds", "Mean wait of completed jobs.", labels=["kind"]
-        )
-        run = GaugeMetricFamily(
-            "rushes_job_duration_seconds", "Mean time of completed jobs.", labels=["kind"]
-        )
-        oldest = GaugeMetricFamily(
-            "rushes_queue_oldest_age_seconds", "Age of the oldest queued job.", labels=["kind"]
-        )
-        recovered = CounterMetricFamily(
-            "rushes_stale_jobs_recovered", "Jobs taken back from lost workers.", labels=["kind"]
-        )
-        given_up = CounterMetricFamily(
-            "rushes_job_retries_exceeded", "Jobs that failed for good.", labels=["kind"]
-        )
-        pruned = CounterMetricFamily(
-            "rushes_jobs_pruned", "Ended jobs that were deleted for their age.", labels=["kind"]
-        )
-        with self._site.db.read() as tx:
-            now = read_store.now(tx)
-            for deleted in prune_store.pruned(tx):
-                pruned.add_metric([deleted.kind], deleted.count)
-            for each in count_store.incidents(tx):
-                family = recovered if each.type == count_store.RECOVERED else given_up
-                family.add_metric([each.kind], each.count)
-        rows = self._site.totals.get(self._site.db)
-        for row in rows:
-            if row.state in LIVE_STATES:
-                depth.add_metric([row.kind, row.state], row.count)
-            else:
-                ended.add_metric([row.kind, row.state], row.count)
-            if row.state == "queued" and row.oldest_queued_at is not None:
-                oldest.add_metric([row.kind], (now - row.oldest_queued_at) / 1000)
-            if row.state == "completed":
-                wait.add_metric([row.kind], (row.wait_ms or 0) / 1000)
-                run.add_metric([row.kind], (row.run_ms or 0) / 1000)
-        workers = GaugeMetricFamily("rushes_workers", "Workers by status.", labels=["status"])
-        for status, count in _counts(self._site)["workers"].items():
-            workers.add_metric([status], count)
-        streams = GaugeMetricFamily("rushes_event_streams", "Open streams of live events.")
-        streams.add_metric([], self._site.relay.subscribers)
-        yield from (depth, ended, pruned, recovered, given_up, wait, run, oldest, workers, streams)
-        if self._site.redis is not None:
-            yield from _of_redis(self._site.redis)
-
-
-def _of_redis(link: RedisLink) -> Iterator[Metric]:
-    """Of this server; what all of them have left to read, as Redis counts it."""
-    state = GaugeMetricFamily(
-        "rushes_redis_breaker_state", "1 for the state that it is in.", labels=["state"]
-    )
-    for each in BreakerState:
-        state.add_metric([each], float(each is link.breaker.state))
-    yield state
-    yield CounterMetricFamily(
-        "rushes_redis_failures", "Calls of Redis that failed.", value=link.breaker.failures
-    )
-    yield CounterMetricFamily(
-        "rushes_redis_openings", "How often Redis was left alone.", value=link.breaker.openings
-    )
-    yield CounterMetricFamily(
-        "rushes_redis_fallbacks",
-        "Hints that went by the database instead.",
-        value=link.fallbacks,
-    )
-    if not link.breaker.is_closed:
-        return
-    with suppress(errors.RedisDown):
-        backlog = link.backlog()
-        yield GaugeMetricFamily(
-            "rushes_redis_pending_entries",
-            "Hints that were read and not acknowledged.",
-            value=backlog.pending,
-        )
-        yield GaugeMetricFamily(
-            "rushes_redis_lag_entries", "Hints that no server has read.", value=backlog.lag
-        )
 
 
 def _counts(services: Services) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,8 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rushes import ids
+from rushes import correlation, ids, sanitize, tracing
 from rushes.accounts import security_log
+from rushes.correlation import Correlation
+from rushes.metrics import Metrics
 from rushes.web.http import addresses, problems
 
 log = logging.getLogger("rushes.http")
@@ -42,15 +44,24 @@ SLOWEST_BYTES_PER_SECOND = 1024
 # So much, and so long, a sender may go on while it finds out that it was refused.
 LINGER_BYTES = 64 * 2**20
 LINGER_SECONDS = 2.0
+# Asked all the time, and of no request of anybody's.
+UNTRACED = frozenset(
+    {
+        "/livez",
+        "/healthz",
+        "/readyz",
+        "/health",
+        "/metrics",
+        "/api/v1/events",
+        "/api/v1/worker/claim",
+        "/api/v1/worker/heartbeat",
+    }
+)
+UNMATCHED = "unmatched"
+API = "/api/v1/"
 SHARED = re.compile(r"^/s/[^/]+")
 VERSIONED = re.compile(r"/api/(?!v\d+(/|$)|health$)")
-CSP = (
-    "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; style-src 'self';"
-    " script-src 'self'; connect-src 'self'; worker-src 'self' blob:; object-src 'none';"
-    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
 HEADERS = {
-    "content-security-policy": CSP,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
@@ -69,12 +80,21 @@ class BodyRefused(HTTPException):
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, *, https: bool, is_worker: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        https: bool,
+        is_worker: Callable[[str], bool],
+        metrics: Callable[[], Metrics],
+        storage_origin: str | None = None,
+    ) -> None:
         """`is_worker` is asked, in a thread, when a key comes with a body that only a worker may
-        send."""
+        send. `storage_origin`: where pages may load pictures and media from, too."""
         self.app = app
         self._is_worker = is_worker
-        headers = dict(HEADERS)
+        self._metrics = metrics
+        headers = {"content-security-policy": security_policy(storage_origin), **HEADERS}
         if https:
             headers["strict-transport-security"] = "max-age=31536000"
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -83,7 +103,10 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        scope["request_id"] = ids.new("req")
+        headers = Headers(scope=scope)
+        scope["request_id"] = _request_id(headers)
+        trace = correlation.traceparent(headers.get("traceparent"))
+        correlation.begin(Correlation(request_id=scope["request_id"], trace=trace))
         client = Request(scope).client
         here = security_log.Visit(client.host if client else None, scope["request_id"])
         security_log.visit.set(here)
@@ -91,6 +114,22 @@ class Guard:
         scope["path"] = VERSIONED.sub("/api/v1/", scope["path"], count=1)
         body = _Body(receive, scope, self._is_worker)
         answered = _Answer(send, self._headers, scope, body)
+        metrics = self._metrics()
+        metrics.requests.inc()
+        try:
+            if scope["path"] in UNTRACED:
+                await self._answer(scope, body, answered)
+            else:
+                with tracing.span(scope["method"], edge=True) as span:
+                    await self._answer(scope, body, answered)
+                    if span is not None:
+                        span.describe(*answered.described())
+        finally:
+            metrics.requests.dec()
+            answered.count(metrics)
+            answered.log()
+
+    async def _answer(self, scope: Scope, body: _Body, answered: _Answer) -> None:
         try:
             if refusal := _odd_address(scope):
                 await refusal(scope, body.receive, answered.send)
@@ -101,8 +140,21 @@ class Guard:
                 raise
             unexpected = problems.unexpected(Request(scope), error)
             await unexpected(scope, body.receive, answered.send)
-        finally:
-            answered.log()
+
+
+def _request_id(headers: Headers) -> str:
+    """As the sender calls it, if that is a plain word and no key: it goes into answers and logs."""
+    given = correlation.request_id(headers.get("x-request-id"))
+    return given if given and sanitize.secrets(given) == given else ids.new("req")
+
+
+def security_policy(storage_origin: str | None = None) -> str:
+    own = f"'self' {storage_origin}" if storage_origin else "'self'"
+    return (
+        f"default-src 'self'; img-src {own} data: blob:; media-src {own} blob:; style-src 'self';"
+        f" script-src 'self'; connect-src {own}; worker-src 'self' blob:; object-src 'none';"
+        " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
 
 
 def _odd_address(scope: Scope) -> Response | None:
@@ -186,12 +238,15 @@ class _Answer:
         self._headers = headers
         self._scope = scope
         self._at = time.monotonic()
+        # Until the first line of the answer: what comes then is as quick as whoever reads it.
+        self._seconds: float | None = None
         self.started = False
         self._status = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            self._seconds = time.monotonic() - self._at
             self._status = message["status"]
             message["headers"] = self._with_ours(message["headers"])
         elif self._body.was_too_large and not message.get("more_body", False):
@@ -208,6 +263,29 @@ class _Answer:
             given.append((b"cache-control", b"no-store"))
         given.append((b"x-request-id", self._scope["request_id"].encode()))
         return given
+
+    def count(self, metrics: Metrics) -> None:
+        seconds = time.monotonic() - self._at if self._seconds is None else self._seconds
+        metrics.request_answered(self._scope["method"], self._route(), self._status, seconds)
+
+    def described(self) -> tuple[str, Mapping[str, Any]]:
+        """For a trace: what was asked for, as it is declared, and what came of it."""
+        method, route = self._scope["method"], self._route()
+        facts = {
+            "http__request__method": method,
+            "http__route": route,
+            "http__response__status_code": self._status,
+        }
+        return f"{method} {route}", facts
+
+    def _route(self) -> str:
+        """As it is declared: of these there are only so many."""
+        declared = getattr(self._scope.get("route"), "path", None)
+        if declared is None:
+            return UNMATCHED
+        # FastAPI has it without the prefix of the router around it.
+        is_inner = self._scope["path"].startswith(API) and not declared.startswith(API)
+        return f"{API.rstrip('/')}{declared}" if is_inner else declared
 
     def log(self) -> None:
         seconds = time.monotonic() - self._at

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from fastapi import Depends, Request
@@ -18,6 +20,9 @@ from rushes.web import auth
 from rushes.web.services import Here, Services
 
 T = TypeVar("T")
+
+# A stream that cannot be opened says nothing, but it answers.
+OPEN_SECONDS = 5.0
 
 
 def hold(what: What, who: Principal) -> Hold:
@@ -53,14 +58,25 @@ def cut_ended(services: Services, user_id: str | None = None) -> None:
 
 
 class HeldStream(StreamingResponse):
-    """A stream whose `leave` is called in any case, even when nobody has read a byte of it."""
+    """A stream whose `leave` is called in any case, even when nobody has read a byte of it. It is
+    not answered before `opened` is done, or has taken too long."""
 
-    def __init__(self, body: AsyncIterable[Any], leave: Callable[[], None], **options: Any) -> None:
+    def __init__(
+        self,
+        body: AsyncIterable[Any],
+        leave: Callable[[], None],
+        opened: Callable[[], Awaitable[Any]] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(body, **options)
         self._leave = leave
+        self._opened = opened
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            if self._opened is not None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._opened(), OPEN_SECONDS)
             await super().__call__(scope, receive, send)
         finally:
             self._leave()

@@ -5,15 +5,40 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
 from rushes import errors
+from rushes.storage.storage import Storage
 
 log = logging.getLogger("rushes.health")
 
 # Those who look after servers do not wait for long.
 WAIT_SECONDS = 4.0
+# A request that writes costs ten times one that looks, and probes come every few seconds.
+WRITE_EVERY_SECONDS = 300.0
+
+
+class StorageCheck:
+    """Whether the storage works. One on the network is written to now and then, and after it has
+    failed; in between it is only asked, which finds all but a right to write that was lost."""
+
+    def __init__(self, storage: Storage, clock: Callable[[], float] = time.monotonic) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._wrote_at: float | None = None
+
+    def __call__(self) -> None:
+        now, wrote_at = self._clock(), self._wrote_at
+        recent = wrote_at is not None and now - wrote_at < WRITE_EVERY_SECONDS
+        self._wrote_at = None
+        if recent and self._storage.on_network:
+            self._storage.check_quickly()
+            self._wrote_at = wrote_at
+        else:
+            self._storage.check()
+            self._wrote_at = now
 
 
 class HealthProbe:
