@@ -13,14 +13,16 @@ import pytest
 
 from rushes import errors, ids
 from rushes.accounts.known_workers import KnownWorkers
-from rushes.dispatch import Dispatch, Local
+from rushes.dispatch import Dispatch
 from rushes.dispatcher import Dispatcher
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState
-from rushes.jobs.job import Priority, State
-from rushes.jobs.policy import Strand
-from rushes.jobs.queue import Claimant
-from rushes.protocol import Assignment, Hello
+from rushes.in_process import Local
+from rushes.jobs.job import NewJob, Priority, State
+from rushes.jobs.policy import Look
+from rushes.jobs.terms import Claimant
+from rushes.protocol import Assignment, Completion, Hello
+from rushes.worker_settings import WorkerSettings
 from world import World
 
 SECONDS = 20.0
@@ -36,16 +38,20 @@ class Counting(Dispatch):
         self.looked = threading.Condition()
         self.broken = False
 
-    def offers(self, kinds: Collection[str]) -> list[Strand]:
+    def offers(self, kinds: Collection[str]) -> Look:
         if self.broken:
             raise errors.DatabaseDown("the database is away")
         return super().offers(kinds)
 
     def claim(
-        self, worker: Claimant, limit: int, request_id: str | None = None
+        self,
+        worker: Claimant,
+        limit: int,
+        request_id: str | None = None,
+        offers: Look | None = None,
     ) -> list[Assignment]:
         self.claims += 1
-        return super().claim(worker, limit, request_id)
+        return super().claim(worker, limit, request_id, offers)
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         with self.looked:
@@ -109,6 +115,18 @@ def test_what_waits_already_is_given_at_once(world: World, dispatcher: Told) -> 
     job_id = world.enqueue()
     [job] = ask(dispatcher, world.worker()).result(SECONDS)
     assert job.job_id == job_id
+
+
+def test_jobs_of_several_lanes_are_given_in_the_order_of_their_age(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    """What a round has seen at its start is not what there is after its first claim."""
+    first = waiting_in_vain(dispatch, dispatcher, world.worker(capabilities=["gpu"]))
+    second = ask(dispatcher, world.worker(capabilities=["gpu"]))
+    news = [NewJob(kind="noop"), NewJob(kind="noop", needs=["gpu"]), NewJob(kind="noop")]
+    ids = [each.id for each in world.run(lambda tx: world.queue.enqueue_many(tx, news))]
+    given = [each.result(SECONDS)[0].job_id for each in (first, second)]
+    assert sorted(given) == ids[:2]
 
 
 def test_a_ring_costs_one_round_however_many_wait(
@@ -184,6 +202,27 @@ def test_a_disabled_worker_does_not_stand_in_others_way(
     assert not in_vain.done()
 
 
+def test_who_waits_hears_at_once_that_its_terms_are_others(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    worker, other = world.worker(), world.worker()
+    word = world.run(lambda tx: fleet.seen(tx, worker.id))
+    told = dispatcher.ask(worker, 1, None, terms_etag=word.etag)
+    simple = dispatcher.ask(worker, 1, None)
+    unchanged = dispatcher.ask(other, 1, None, terms_etag=word.etag)
+    assert told is not None
+    assert simple is not None
+    assert unchanged is not None
+    # Changes are heard of from the second flush on.
+    dispatcher._flush()
+    dispatcher._flush()
+    assert not told.done()
+    world.run(lambda tx: fleet.set_settings(tx, worker.id, WorkerSettings(nice=3)))
+    assert told.result(SECONDS) == []
+    assert not simple.done()
+    assert not unchanged.done()
+
+
 def test_who_asks_for_what_there_is_now_is_answered_with_nothing(
     world: World, dispatcher: Told
 ) -> None:
@@ -204,8 +243,13 @@ def test_what_was_claimed_for_somebody_who_left_meanwhile_is_given_back(
     claim = dispatch.claim
     left: list[bool] = []
 
-    def leaving(worker: Claimant, limit: int, request_id: str | None = None) -> list[Assignment]:
-        jobs = claim(worker, limit, request_id)
+    def leaving(
+        worker: Claimant,
+        limit: int,
+        request_id: str | None = None,
+        offers: Look | None = None,
+    ) -> list[Assignment]:
+        jobs = claim(worker, limit, request_id, offers)
         if jobs and not left:
             left.append(answer.cancel())
         return jobs
@@ -327,3 +371,21 @@ def test_the_servers_own_workers_go_on_when_the_dispatcher_is_closed(
     dispatcher.close()
     job_id = world.enqueue()
     assert answer.result(SECONDS)[0].job_id == job_id
+
+
+def test_only_a_job_without_media_is_completed_without_looking_at_it(
+    world: World, dispatch: Counting
+) -> None:
+    """Of the others there may be something to publish, or to follow."""
+    bare, of_media = world.enqueue(), world.enqueue(media_id=world.add_media())
+    whole = world.enqueue()
+    worker = world.worker()
+    claims = [world.claim(worker) for _ in range(3)]
+    world.divide(claims[2], 1)
+    claims[2] = world.claim(worker)
+    for claim in claims:
+        results = [(claim, None)]
+        world.run(lambda tx, done=results: world.queue.complete_many(tx, done, bare=True))  # type: ignore[misc]
+    states = [world.job(each).state for each in (bare, of_media, world.parts(whole)[0].id)]
+    assert states == [State.COMPLETED, State.PROCESSING, State.PROCESSING]
+    assert [dispatch.complete(Completion(claim)) for claim in claims[1:]] == [State.COMPLETED] * 2

@@ -8,10 +8,11 @@ from rushes.accounts import access
 from rushes.accounts.known_workers import TRUE_SECONDS, KnownWorkers
 from rushes.dispatch import Dispatch
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import AdminState
+from rushes.fleet.worker import AdminState, AdminWord
 from rushes.jobs.job import State
 from rushes.kinds import Grant
 from rushes.protocol import Hello
+from rushes.worker_settings import WorkerSettings
 from world import World
 
 HEARTBEAT_SECONDS = 15.0
@@ -100,7 +101,7 @@ def test_nothing_is_remembered_while_nobody_listens_to_changes(
 ) -> None:
     worker_id, key = register(world)
     remember(world, known, key)
-    known.written(worker_id, AdminState.ENABLED)
+    known.written(worker_id, AdminWord(state=AdminState.ENABLED, settings=WorkerSettings()))
     clock.at += TRUE_SECONDS + 0.1
     assert known.remembered(key) is None
     assert known.beat(worker_id, []) is None
@@ -173,3 +174,26 @@ def test_a_job_whose_answer_was_lost_is_freed_by_an_idle_heartbeat(
     known.flush()
     job = world.job(job_id)
     assert (job.state, job.attempt) == (State.QUEUED, 0)
+
+
+def test_whoever_waits_for_work_is_alive_as_often_as_it_would_have_said(
+    world: World, known: KnownWorkers, clock: Clock
+) -> None:
+    waiting = world.worker()
+    known.flush()
+    world.advance(60)
+    for seconds, is_written in ((0, True), (1, False), (HEARTBEAT_SECONDS, True)):
+        clock.at += seconds
+        world.advance(10)
+        known.wait([waiting.id])
+        known.flush()
+        assert (last_seen(world, waiting.id) == world.clock.at) is is_written
+
+
+def test_a_flush_tells_what_an_admin_has_changed(world: World, known: KnownWorkers) -> None:
+    worker_id, key = register(world)
+    remember(world, known, key)
+    known.flush()
+    assert known.flush() == {}
+    world.run(lambda tx: fleet.set_settings(tx, worker_id, WorkerSettings(nice=3)))
+    assert known.flush()[worker_id].settings.nice == 3

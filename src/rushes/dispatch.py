@@ -6,38 +6,37 @@ transports: `Local` for those in this process, and the HTTP routes.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
-from rushes import errors, kinds, sanitize, wakeup
+from rushes import errors, kinds, protocol, sanitize, tracing, worker_settings
 from rushes.accounts.known_workers import KnownWorkers
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import AdminState
+from rushes.fleet.words import shown_hello, shown_progress, shown_standing
+from rushes.fleet.worker import AdminWord
 from rushes.jobs import job as job_data
 from rushes.jobs import log_store, passage_store, read_store
 from rushes.jobs import store as jobs
-from rushes.jobs.job import ErrorClass, Priority, State
-from rushes.jobs.policy import Strand
-from rushes.jobs.queue import Claimant, Queue
+from rushes.jobs.job import ErrorClass, State
+from rushes.jobs.policy import Look
+from rushes.jobs.queue import Queue
 from rushes.jobs.request_store import Asking
+from rushes.jobs.terms import Claimant
 from rushes.kinds import Grant
 from rushes.media import library, pipeline
 from rushes.media import store as media_store
-from rushes.media.files import Files, sha256_of
+from rushes.media.files import Files
+from rushes.metrics import Metrics
 from rushes.playback import growing
 from rushes.playback import store as playback_store
 from rushes.protocol import (
     PASSAGE_LIMIT_BYTES,
     PASSAGES_LIMIT,
-    Artifact,
     Assignment,
     Beat,
     Claim,
@@ -49,7 +48,7 @@ from rushes.protocol import (
     Pulse,
     Rendition,
     Renewed,
-    Source,
+    Standing,
     Terms,
     capability_words,
 )
@@ -63,11 +62,8 @@ from rushes.verbs import Verb
 
 # How often a divided job tells how far its parts are.
 FOLLOW_SECONDS = 1.0
-# So much of what a worker says is kept; the rest is cut, since its work is not worse for it.
-CAPABILITY_LENGTH = 64
-HELLO_LIMIT_BYTES = 10 * 1024
-DETAIL_LIMIT_BYTES = 64 * 1024
 LOG_LINES = 1_000
+Found = TypeVar("Found", bound=Sized)
 
 
 class Dispatch(Files):
@@ -81,11 +77,13 @@ class Dispatch(Files):
         *,
         heartbeat_seconds: float = 15.0,
         keep_completed_qualities: bool = True,
+        metrics: Metrics | None = None,
     ) -> None:
         """For workers elsewhere: how far apart their heartbeats are to be, and whether they go on
         with what an earlier attempt has finished."""
         super().__init__(db, open_storage)
         self._queue = queue
+        self._metrics = metrics or Metrics()
         self.heartbeat_seconds = heartbeat_seconds
         self.keep_completed_qualities = keep_completed_qualities
         # Of servers: what they remember of workers.
@@ -98,43 +96,61 @@ class Dispatch(Files):
     def lease_seconds(self) -> float:
         return self._queue.terms.lease_ms / 1000
 
-    def hello(self, worker_id: str, hello: Hello) -> None:
-        """A process that starts tells that the one before it is gone: what that held is freed."""
+    def hello(self, worker_id: str, hello: Hello) -> AdminWord:
+        """A process that starts tells that the one before it is gone: what that held is freed. One
+        whose protocol is not spoken here is noted, but for no kind of work."""
         boot_id = hello.boot_id
         while boot_id and self._db.run(
             lambda tx: self._queue.bury_other_boots(tx, worker_id, boot_id)
         ):
             pass
         said = shown_hello(hello)
-        self._db.run(
+        word = self._db.run(
             lambda tx: fleet.hello(
                 tx,
                 worker_id,
-                kinds=said.kinds,
+                kinds=[] if protocol.why_not_spoken(said.protocol) else said.kinds,
                 capabilities=capability_words(said.capabilities),
                 metadata=said.metadata,
                 boot_id=boot_id,
+                own_settings=worker_settings.believed(said.settings or {}),
+                protocol=said.protocol,
             )
         )
         if self.known is not None:
             self.known.forget(worker_id)
+        return word
 
-    def offers(self, kinds: Collection[str]) -> list[Strand]:
+    def capabilities_of(self, worker_id: str) -> Sequence[str]:
+        with self._db.read() as tx:
+            found = fleet.get(tx, worker_id)
+        return found.capabilities if found else ()
+
+    def offers(self, kinds: Collection[str]) -> Look:
         """What there is to claim now, for whomever."""
         with self._db.read() as tx:
             return self._queue.offers(tx, kinds)
 
     def claim(
-        self, worker: Claimant, limit: int, request_id: str | None = None
+        self,
+        worker: Claimant,
+        limit: int,
+        request_id: str | None = None,
+        offers: Look | None = None,
     ) -> list[Assignment]:
         """What there is now; waiting is for the transports. Two that keep to a number per user must
-        not both count before either has claimed."""
+        not both count before either has claimed. `offers`: what there was a moment ago."""
+        began = time.monotonic()
         with self._one_by_one if worker.most_per_user else nullcontext():
-            return self._db.run_step(lambda tx: self._queue.claim(tx, worker, limit, request_id))
+            jobs = self._db.run_step(
+                _told_if_found(lambda tx: self._queue.claim(tx, worker, limit, request_id, offers))
+            )
+        self._metrics.claim_answered(began, "jobs" if jobs else "none")
+        return [_traced(each) for each in jobs] if tracing.is_on() else jobs
 
     def claimed_before(self, asked: Collection[Asking]) -> dict[Asking, list[Assignment]]:
         """What the same requests were answered before, as far as it is still held."""
-        return self._db.run_step(lambda tx: self._queue.claim_again(tx, asked))
+        return self._db.run_step(_told_if_found(lambda tx: self._queue.claim_again(tx, asked)))
 
     def heartbeat(
         self,
@@ -142,30 +158,37 @@ class Dispatch(Files):
         claims: Sequence[Claim],
         stalled: Sequence[Claim] = (),
         answered: Sequence[str] = (),
+        standing: Standing | None = None,
     ) -> Pulse:
-        if self.known is not None and not claims and not stalled:
+        began = time.monotonic()
+        if standing is not None:
+            told = shown_standing(standing)
+            self._db.run(lambda tx: fleet.stand(tx, worker_id, told))
+        elif self.known is not None and not claims and not stalled:
             known = self.known.beat(worker_id, answered)
             if known is not None:
+                self._metrics.heartbeat_answered(began, "memory")
                 return self._pulse({}, known)
         if answered:
             held = [*claims, *stalled]
             self._db.run(lambda tx: self._queue.free_unheard_of(tx, worker_id, answered, held))
 
-        def beat(tx: Tx) -> tuple[Mapping[str, Beat], AdminState]:
+        def beat(tx: Tx) -> tuple[Mapping[str, Beat], AdminWord]:
             tx.is_silent = True
-            state = fleet.seen(tx, worker_id)
-            return (self._queue.heartbeat(tx, claims) if claims else {}), state
+            word = fleet.seen(tx, worker_id)
+            return (self._queue.heartbeat(tx, claims) if claims else {}), word
 
-        beats, state = self._db.run_step(beat)
+        beats, word = self._db.run_step(beat)
         if self.known is not None:
-            self.known.written(worker_id, state)
-        return self._pulse(beats, state)
+            self.known.written(worker_id, word)
+        self._metrics.heartbeat_answered(began, "database")
+        return self._pulse(beats, word)
 
-    def _pulse(self, beats: Mapping[str, Beat], state: AdminState) -> Pulse:
-        return Pulse(beats, state is not AdminState.ENABLED, self.lease_seconds)
+    def _pulse(self, beats: Mapping[str, Beat], word: AdminWord) -> Pulse:
+        return Pulse(beats, not word.may_work, self.lease_seconds, word.settings, word.etag)
 
     def progress(self, reports: Sequence[Progress]) -> Mapping[str, Beat]:
-        said = [_shown_progress(report) for report in reports]
+        said = [shown_progress(report) for report in reports]
         return self._db.run_step(
             lambda tx: self._queue.progress(tx, [_stamped(tx, report) for report in said])
         )
@@ -204,6 +227,12 @@ class Dispatch(Files):
 
     def complete(self, completion: Completion) -> State:
         """Publish and complete; raises a Conflict when it is not this claim's to say."""
+        with tracing.span("publish", job_id=completion.claim.job_id):
+            if completion.manifest is None and self._complete_bare(completion):
+                return State.COMPLETED
+            return self._publish(completion)
+
+    def _publish(self, completion: Completion) -> State:
         files = self._verify(completion)
         claim, result = completion.claim, completion.result
         heard = self._transcript(completion)
@@ -212,6 +241,12 @@ class Dispatch(Files):
         )
         self._discard_unused(done.left_out)
         return done.state
+
+    def _complete_bare(self, completion: Completion) -> bool:
+        """A job without media has nothing to publish, and nothing follows it."""
+        results = [(completion.claim, completion.result)]
+        complete = _told_if_found(lambda tx: self._queue.complete_many(tx, results, bare=True))
+        return bool(self._db.run_step(complete))
 
     def _transcript(self, completion: Completion) -> Prepared | ToldApart | None:
         """Of the passages that the claim's job has kept; None for a job that keeps none."""
@@ -293,26 +328,28 @@ class Dispatch(Files):
         self._followed_at = recent | dict.fromkeys(due, now)
 
 
-def shown_hello(hello: Hello) -> Hello:
-    said = capability_words(hello.capabilities)
-    words = [sanitize.line(each, CAPABILITY_LENGTH) for each in said]
-    capabilities = dict.fromkeys(word for word in words if word)
-    return replace(
-        hello,
-        capabilities=list(_fitting(capabilities, HELLO_LIMIT_BYTES)),
-        metadata=_fitting(sanitize.tree(hello.metadata), HELLO_LIMIT_BYTES),
-    )
+def _told_if_found(look: Callable[[Tx], Found]) -> Callable[[Tx], Found]:
+    """Who has found nothing has changed nothing: nobody need look at it."""
+
+    def run(tx: Tx) -> Found:
+        found = look(tx)
+        tx.is_silent = not found
+        return found
+
+    return run
 
 
-def _shown_progress(report: Progress) -> Progress:
-    detail = report.detail
-    return replace(
-        report,
-        stage=sanitize.word(report.stage),
-        engine_id=sanitize.word(report.engine_id),
-        engine_model=sanitize.word(report.engine_model),
-        detail=None if detail is None else _fitting(sanitize.tree(detail), DETAIL_LIMIT_BYTES),
+def _traced(job: Assignment) -> Assignment:
+    """With its wait as a span, below which its attempt goes on."""
+    waited = tracing.past(
+        "wait",
+        job.waited_seconds,
+        job.trace,
+        kind=job.kind,
+        job_id=job.job_id,
+        attempt=job.attempt,
     )
+    return replace(job, trace=waited)
 
 
 def _stamped(tx: Tx, report: Progress) -> Progress:
@@ -324,17 +361,6 @@ def _stamped(tx: Tx, report: Progress) -> Progress:
     return replace(report, detail=told)
 
 
-def _fitting(members: JsonObject, limit_bytes: int) -> JsonObject:
-    """Those that fit into so much JSON, from the first on."""
-    kept, room = {}, limit_bytes - len("{}")
-    for name, value in members.items():
-        room -= len(job_data.encode({name: value}).encode())
-        if room < 0:
-            break
-        kept[name] = value
-    return kept
-
-
 class WorkerCalls(Coordinator):
     """What one worker may say. Without a `grant` it is one of the server's own, and is believed;
     another's claim, or one that the key is not for, is as good as none."""
@@ -343,7 +369,7 @@ class WorkerCalls(Coordinator):
         self, dispatch: Dispatch, worker_id: str, worker_name: str, grant: Grant | None
     ) -> None:
         self._dispatch = dispatch
-        self._id = worker_id
+        self._id = self.worker_id = worker_id
         self._name = worker_name
         self._grant = grant
 
@@ -367,14 +393,18 @@ class WorkerCalls(Coordinator):
             kinds.check_remote(hello.kinds)
             said = replace(hello, kinds=[kind for kind in hello.kinds if self._grant.covers(kind)])
             self._grant.check([] if said.kinds else hello.kinds)
-        self._dispatch.hello(self._id, said)
+        word = self._dispatch.hello(self._id, said)
         return Terms(
             worker_id=self._id,
             name=self._name,
-            kinds=said.kinds,
+            kinds=[] if word.upgrade else said.kinds,
             heartbeat_seconds=self._dispatch.heartbeat_seconds,
             lease_seconds=self._dispatch.lease_seconds,
             keep_completed_qualities=self._dispatch.keep_completed_qualities,
+            protocol=protocol.version_text(protocol.VERSION),
+            upgrade=word.upgrade,
+            settings=word.settings,
+            terms_etag=word.etag,
         )
 
     def heartbeat(
@@ -382,11 +412,12 @@ class WorkerCalls(Coordinator):
         claims: Sequence[Claim] = (),
         stalled: Sequence[Claim] = (),
         answered: Sequence[str] = (),
+        standing: Standing | None = None,
     ) -> Pulse:
         mine = claims
         if self._grant is not None:
             mine = self._dispatch.owned(self._id, claims, self._grant)
-        pulse = self._dispatch.heartbeat(self._id, mine, stalled, answered)
+        pulse = self._dispatch.heartbeat(self._id, mine, stalled, answered, standing)
         beats = {each.claim_id: pulse.claims.get(each.claim_id, Beat(False)) for each in claims}
         return replace(pulse, claims=beats)
 
@@ -417,145 +448,3 @@ class WorkerCalls(Coordinator):
 def _claim_of(value: Any) -> Claim | None:
     found = value if isinstance(value, Claim) else getattr(value, "claim", None)
     return found if isinstance(found, Claim) else None
-
-
-class Ask(Protocol):
-    """Claim together with all others who wait; None when that is over."""
-
-    def __call__(
-        self, claimant: Claimant, limit: int, request_id: str | None, *, now: bool
-    ) -> Future[list[Assignment]] | None: ...
-
-
-class Local(WorkerCalls):
-    """The in-process transport of one worker."""
-
-    def __init__(
-        self,
-        dispatch: Dispatch,
-        db: Database,
-        bell: wakeup.Wakeup,
-        *,
-        worker_id: str,
-        worker_name: str,
-        poll_seconds: float = 2.0,
-        stands_aside: Callable[[], bool] = lambda: False,
-        lowest_priority: Priority = Priority.LOW,
-        most_per_user: int | None = None,
-        ask: Ask | None = None,
-    ) -> None:
-        """`stands_aside`: asked before each claim whether the jobs are better left to others.
-        `ask`: who claims for all workers of this process together, if anybody does. For the rest
-        see `Claimant`."""
-        super().__init__(dispatch, worker_id, worker_name, None)
-        self._db = db
-        self._bell = bell
-        self._poll_seconds = poll_seconds
-        self._stands_aside = stands_aside
-        self._me = Claimant(
-            id=worker_id,
-            name=worker_name,
-            kinds=(),
-            lowest_priority=lowest_priority,
-            most_per_user=most_per_user,
-        )
-        self._ask = ask
-        self._interrupted = False
-        self._asked: str | None = None
-        self._waits_for: Future[list[Assignment]] | None = None
-
-    def hello(self, hello: Hello) -> None:
-        """On the terms that the worker was started with."""
-        self._me = replace(
-            self._me,
-            kinds=tuple(hello.kinds),
-            capabilities=tuple(capability_words(hello.capabilities)),
-            boot_id=hello.boot_id,
-        )
-        urgent = self._me.lowest_priority is Priority.HIGH
-        self._db.run(lambda tx: fleet.register(tx, self._me.id, self._me.name, for_urgent=urgent))
-        super().hello(hello)
-
-    def claim(
-        self,
-        limit: int = 1,
-        wait_seconds: float = 0,
-        request_id: str | None = None,
-        boot_id: str | None = None,
-    ) -> list[Assignment]:
-        until = time.monotonic() + wait_seconds
-        # In this process only the database can lose an answer; then the loop asks once more.
-        again, self._asked = request_id == self._asked, request_id
-        if again and request_id is not None:
-            asking = Asking(self._me.id, request_id)
-            if held := self._dispatch.claimed_before([asking]).get(asking):
-                return held
-        while True:
-            mark = self._bell.mark()
-            left = until - time.monotonic()
-            # Jittered, so that workers that started together do not poll together.
-            pause = min(left, self._poll_seconds * random.uniform(0.75, 1.25))
-            found, has_waited = self._found(limit, request_id, pause)
-            if not has_waited:
-                self._bell.looked(mark, len(found))
-            left = until - time.monotonic()
-            if found or left <= 0 or self._interrupted:
-                return found
-            if not has_waited:
-                self._bell.wait(mark, min(left, pause))
-
-    def _found(
-        self, limit: int, request_id: str | None, wait_seconds: float
-    ) -> tuple[list[Assignment], bool]:
-        """What there is, and whether it was waited for already."""
-        if self._stands_aside():
-            return [], False
-        taken = self._claimed_with_others(limit, request_id, wait_seconds)
-        if taken is not None:
-            return taken, True
-        return self._dispatch.claim(self._me, limit, request_id), False
-
-    def _claimed_with_others(
-        self, limit: int, request_id: str | None, wait_seconds: float
-    ) -> list[Assignment] | None:
-        """None when nobody claims for all."""
-        if self._ask is None:
-            return None
-        now = wait_seconds <= 0
-        answer = self._waits_for = self._ask(self._me, limit, request_id, now=now)
-        if answer is None:
-            return None
-        if self._interrupted:
-            answer.cancel()
-        try:
-            return answer.result(None if now else wait_seconds)
-        except CancelledError:
-            return []
-        except TimeoutError:
-            return [] if answer.cancel() else answer.result()
-
-    def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:
-        """Those without files together. Those that others follow one by one, with what follows."""
-        is_led = kinds.ones_own_are_followed()
-        plain = [each for each in completions if each.manifest is None and not is_led]
-        done = self._dispatch.complete_plain(plain) if plain else set()
-        left = [each for each in completions if each.claim.job_id not in done]
-        return dict.fromkeys(done, str(State.COMPLETED)) | super().complete_all(left)
-
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
-        return self._dispatch.source(claim, media_id)[1]
-
-    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
-        key, _ = self._dispatch.source(claim, media_id)
-        return self._dispatch.storage.read(key, start)
-
-    def put_artifact(
-        self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
-    ) -> Artifact:
-        return self._dispatch.put_artifact(claim, name, content, sha256_of(content), seconds)
-
-    def interrupt(self) -> None:
-        self._interrupted = True
-        if (answer := self._waits_for) is not None:
-            answer.cancel()
-        self._bell.ring_here()

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from rushes import errors
 from rushes.accounts.known_workers import KnownWorkers
 from rushes.dispatch import Dispatch
-from rushes.jobs.queue import Claimant
+from rushes.jobs.policy import Look
 from rushes.jobs.request_store import Asking
+from rushes.jobs.terms import Claimant
+from rushes.metrics import Metrics
 from rushes.protocol import Assignment
 from rushes.threads import Supervised
 from rushes.wakeup import Wakeup
@@ -39,9 +41,15 @@ class Waiting:
     """A worker that asks for work. `now`: it does not wait for any to come."""
 
     claimant: Claimant
+    # The very same for all who are offered the same jobs.
+    alike: Claimant
     limit: int
     request_id: str | None
     now: bool
+    # Asked at the last moment whether the jobs are better left to others.
+    stands_aside: Callable[[], bool]
+    # The terms that the worker has heard of: it is to hear of others at once.
+    terms_etag: str | None = None
     answer: Future[list[Assignment]] = field(default_factory=Future)
     # Not looked for yet: what the same request was answered before.
     is_new: bool = True
@@ -67,9 +75,16 @@ _ending = threading.Lock()
 
 class Dispatcher:
     def __init__(
-        self, dispatch: Dispatch, bell: Wakeup, known: KnownWorkers, *, poll_seconds: float
+        self,
+        dispatch: Dispatch,
+        bell: Wakeup,
+        known: KnownWorkers,
+        *,
+        poll_seconds: float,
+        metrics: Metrics | None = None,
     ) -> None:
         self._dispatch = dispatch
+        self._metrics = metrics or Metrics()
         self._bell = bell
         self._known = known
         self._poll_seconds = poll_seconds
@@ -83,21 +98,40 @@ class Dispatcher:
         # Those alike for whom nothing was there, and which ring of the bell was the last by then.
         self._in_vain: set[Claimant] = set()
         self._mark = -1
+        self._alike: dict[Claimant, Claimant] = {}
         # How many jobs were given in all.
         self._given = 0
 
     def ask(
-        self, claimant: Claimant, limit: int, request_id: str | None, *, now: bool = False
+        self,
+        claimant: Claimant,
+        limit: int,
+        request_id: str | None,
+        *,
+        now: bool = False,
+        terms_etag: str | None = None,
+        stands_aside: Callable[[], bool] = lambda: False,
     ) -> Future[list[Assignment]] | None:
-        """What there is for a worker, as soon as there is something. Who does not wait for it any
-        more cancels the answer. None: it is closed."""
-        waiting = Waiting(claimant=claimant, limit=limit, request_id=request_id, now=now)
+        """What there is for a worker, as soon as there is something; nothing, as soon as its terms
+        are not those of `terms_etag` any more. Who does not wait for it any more cancels the
+        answer. None: it is closed."""
+        alike = claimant.alike()
+        waiting = Waiting(
+            claimant=claimant,
+            alike=alike,
+            limit=limit,
+            request_id=request_id,
+            now=now,
+            terms_etag=terms_etag,
+            stands_aside=stands_aside,
+        )
         with self._changed:
             if self._closing.is_set():
                 return None
             self._start()
+            waiting.alike = self._alike.setdefault(alike, alike)
             self._waiting.append(waiting)
-            self._has_news = self._has_news or now or not self._is_in_vain(claimant)
+            self._has_news = self._has_news or now or not self._is_in_vain(alike)
             if self._has_news or len(self._waiting) == 1:
                 self._changed.notify_all()
         return waiting.answer
@@ -119,10 +153,10 @@ class Dispatcher:
             # It may be asking the database.
             thread.join(CLOSE_SECONDS)
 
-    def _is_in_vain(self, claimant: Claimant) -> bool:
+    def _is_in_vain(self, alike: Claimant) -> bool:
         """Whether others alike wait already, and nothing has come since they looked."""
         return (
-            claimant.alike() in self._in_vain
+            alike in self._in_vain
             and self._bell.mark() == self._mark
             and time.monotonic() - self._looked_at < self._poll_seconds
         )
@@ -172,11 +206,20 @@ class Dispatcher:
             return news
 
     def _flush(self) -> None:
+        """Whoever waits here is alive, and hears when its terms are others."""
+        with self._changed:
+            waiting = [each for each in self._waiting if not each.answer.done()]
+        self._known.wait(each.claimant.id for each in waiting)
         try:
-            self._known.flush()
+            changed = self._known.flush()
         except errors.RushesError as error:
-            # What was not written is written with the next heartbeats.
+            # What was not written is written the next time.
             log.warning("signs of life were not kept: %s", error.message)
+            return
+        for each in waiting:
+            word = changed.get(each.claimant.id)
+            if word is not None and each.terms_etag not in (None, word.etag):
+                each.deliver([])
 
     def _look(self) -> None:
         """One round for all who wait."""
@@ -184,9 +227,11 @@ class Dispatcher:
         with self._changed:
             self._waiting = [each for each in self._waiting if not each.answer.done()]
             waiting = list(self._waiting)
+            self._alike = {each: each for each in {id(w.alike): w.alike for w in waiting}.values()}
         if not waiting:
             return
         try:
+            self._metrics.rounds.inc()
             in_vain = self._serve(waiting)
         except errors.RushesError as error:
             for each in waiting:
@@ -205,10 +250,13 @@ class Dispatcher:
     def _serve(self, waiting: Sequence[Waiting]) -> set[Claimant]:
         """Returns for whom, of those alike, nothing was left in the end."""
         self._answer_again(waiting)
-        offers = self._dispatch.offers({kind for each in waiting for kind in each.claimant.kinds})
-        in_vain = set()
-        for alike, group in _alike(waiting).items():
-            if not any(alike.could_take(offer) for offer in offers) or not self._claim(group):
+        groups = _groups(waiting)
+        offers = self._dispatch.offers({kind for alike, _ in groups for kind in alike.kinds})
+        in_vain, given = set(), self._given
+        for alike, group in groups:
+            mine = alike.choice(offers)
+            is_fresh = self._given == given
+            if not mine.strands or not self._claim(alike, group, mine if is_fresh else None):
                 in_vain.add(alike)
         return in_vain
 
@@ -227,14 +275,21 @@ class Dispatcher:
             if jobs:
                 each.deliver(jobs)
 
-    def _claim(self, group: Sequence[Waiting]) -> bool:
-        """For one after the other, until nothing is left; False: some of them got nothing."""
+    def _claim(self, alike: Claimant, group: Sequence[Waiting], offers: Look | None) -> bool:
+        """For one after the other, until nothing is left; False: some of them got nothing. Who
+        stands aside has not asked for any. What is offered after a claim is looked at again."""
         tries = 0
         for each in group:
-            if each.answer.done():
+            if each.answer.done() or each.stands_aside():
                 continue
-            jobs = self._dispatch.claim(each.claimant, each.limit, each.request_id)
+            if offers is None:
+                offers = alike.choice(self._dispatch.offers(alike.kinds))
+            if not offers.strands:
+                return False
+            jobs = self._dispatch.claim(each.claimant, each.limit, each.request_id, offers)
+            offers = None
             self._given += len(jobs)
+            self._metrics.given.inc(len(jobs))
             if not jobs:
                 self._put_last(each)
                 tries += 1
@@ -253,9 +308,10 @@ class Dispatcher:
                 self._waiting.append(tried)
 
 
-def _alike(waiting: Iterable[Waiting]) -> dict[Claimant, list[Waiting]]:
-    groups: dict[Claimant, list[Waiting]] = {}
+def _groups(waiting: Iterable[Waiting]) -> list[tuple[Claimant, list[Waiting]]]:
+    """By who is alike; by identity, because there are many of them and each look sorts them."""
+    groups: dict[int, tuple[Claimant, list[Waiting]]] = {}
     for each in waiting:
         if not each.answer.done():
-            groups.setdefault(each.claimant.alike(), []).append(each)
-    return groups
+            groups.setdefault(id(each.alike), (each.alike, []))[1].append(each)
+    return list(groups.values())

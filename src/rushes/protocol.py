@@ -20,8 +20,11 @@ from msgspec import Meta
 from rushes import errors, kinds, verbs
 from rushes.records import JsonObject
 from rushes.verbs import Verb, verb
+from rushes.worker_settings import WorkerSettings
 
-VERSION = 1
+# Major and minor. A new minor one adds to the protocol, a new major one takes something away.
+VERSION = (1, 1)
+OLDEST = (1, 0)
 ADOPT_LIMIT = 500
 PARTS_LIMIT = 2_000
 PASSAGES_LIMIT = 100_000
@@ -39,6 +42,8 @@ MD5 = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 ErrorClass = Annotated[str, Meta(pattern="^(permanent|transient|resource)$")]
 RENDITION_STATUSES = ("pending", "in_progress", "completed", "failed", "skipped")
 RenditionName = Annotated[str, Meta(pattern="^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
+VersionText = Annotated[str, Meta(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}$")]
+ETag = Annotated[str, Meta(max_length=64)]
 # What fits into a number of JavaScript, and more than any recording has.
 Amount = Annotated[int, Meta(ge=0, le=2**53)]
 Measure = Annotated[float, Meta(ge=0, le=1e6)]
@@ -56,6 +61,37 @@ class Hello:
         RandomId | None,
         Meta(description="Fresh for each process. What another one of this worker held is freed."),
     ] = None
+    protocol: Annotated[
+        VersionText | None,
+        Meta(description="The version of the protocol that it speaks; 1.0 if it is not said."),
+    ] = None
+    settings: Annotated[
+        JsonObject | None,
+        Meta(description="How it is to work, as far as it was started so; an admin's word wins."),
+    ] = None
+
+
+def version_text(version: tuple[int, int]) -> str:
+    return "{}.{}".format(*version)
+
+
+def version_of(text: str | None) -> tuple[int, int]:
+    """Of a worker that says none, the first."""
+    major, _, minor = (text or "1.0").partition(".")
+    return int(major), int(minor)
+
+
+def why_not_spoken(text: str | None) -> str | None:
+    """Why a worker with this version cannot work here, if so, and what to do about it."""
+    version = version_of(text)
+    ours, oldest = version_text(VERSION), version_text(OLDEST)
+    if version[0] > VERSION[0]:
+        return (
+            f"too new: it speaks {version_text(version)}; upgrade the server, which speaks {ours}"
+        )
+    if version < OLDEST:
+        return f"too old: it speaks {version_text(version)}; upgrade it to {oldest} or newer"
+    return None
 
 
 def capability_words(said: Sequence[str] | JsonObject) -> list[str]:
@@ -74,7 +110,9 @@ def capability_words(said: Sequence[str] | JsonObject) -> list[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """On which a worker works. `kinds`: of those it has named, the ones its key is for.
-    `keep_completed_qualities`: whether a new attempt goes on with what the last has finished."""
+    `keep_completed_qualities`: whether a new attempt goes on with what the last has finished.
+    `protocol`: the version that the server speaks; `upgrade`: why it gives this worker nothing.
+    `settings`: what an admin says of how it is to work. `terms_etag`: changes with that."""
 
     worker_id: str
     name: str
@@ -82,6 +120,25 @@ class Terms:
     heartbeat_seconds: float
     lease_seconds: float
     keep_completed_qualities: bool = True
+    protocol: VersionText = "1.0"
+    upgrade: str | None = None
+    settings: WorkerSettings | None = None
+    terms_etag: ETag = ""
+
+    @property
+    def knows_signs(self) -> bool:
+        """Whether a waiting claim is a sign of life there, and may name kinds."""
+        return version_of(self.protocol) >= (1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a worker tells of itself. `resting_seconds`: for how long it takes no work yet, because
+    of its hours. `declined`: by kind why it takes none of it now. `notes`: for people."""
+
+    resting_seconds: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    declined: Annotated[Mapping[str, str], Meta(max_length=256)] = field(default_factory=dict)
+    notes: Annotated[Sequence[str], Meta(max_length=20)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +156,10 @@ class Assignment:
     max_attempts: int
     checkpoint: Any
     lease_seconds: float
+    # How long it could have been claimed before it was.
+    waited_seconds: float = 0.0
+    # As W3C's `traceparent` has it; None when nobody follows it.
+    trace: str | None = None
 
     @property
     def claim(self) -> Claim:
@@ -128,11 +189,14 @@ class Renewed(Beat):
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """The answer to a heartbeat, by claim id. `drain`: finish what you hold, claim nothing new."""
+    """The answer to a heartbeat, by claim id. `drain`: finish what you hold, claim nothing new.
+    `settings` and `terms_etag` as of `Terms`."""
 
     claims: Mapping[str, Beat]
     drain: bool
     lease_seconds: float = 0.0
+    settings: WorkerSettings | None = None
+    terms_etag: ETag = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +316,9 @@ class Coordinator:
     """The server as a worker sees it. A verb is one method here, one of the same name in
     `dispatch`, and one of the job's context if handlers are to use it."""
 
+    # As the server knows whoever speaks, once that is known.
+    worker_id: str | None = None
+
     def call(self, verb: Verb, arguments: JsonObject) -> Any:
         """What a transport does with every verb that it does not implement itself."""
         raise NotImplementedError(verb.name)
@@ -260,7 +327,8 @@ class Coordinator:
     def hello(self, hello: Hello) -> Terms | None:
         """What the worker can do, each time it starts; the answer says on what terms it works.
         Before it, a claim hands nothing out. Kinds that its key is not for are left out, unless
-        there are no others. Capabilities and metadata are cut to 10 KB each."""
+        there are no others. Capabilities and metadata are cut to 10 KB each. With an `upgrade`
+        the versions do not go together: the worker gets nothing, and is to claim nothing."""
 
     @verb("POST", "/claim", "Claim jobs", reply="jobs", own=True)
     def claim(
@@ -272,14 +340,36 @@ class Coordinator:
             Meta(description="Fresh for each request. Repeated, the answer is the same jobs."),
         ] = None,
         boot_id: Annotated[RandomId | None, Meta(description="As given with hello.")] = None,
+        kinds: Annotated[
+            Sequence[KindName] | None,
+            Meta(max_length=256, description="Only these, of those that hello has named."),
+        ] = None,
+        terms_etag: Annotated[
+            ETag | None,
+            Meta(
+                description="As last heard. When the terms are others, now or while the claim"
+                " waits, it is answered at once, with none: a heartbeat tells them."
+            ),
+        ] = None,
+        answered: Annotated[
+            Sequence[RandomId],
+            Meta(
+                max_length=1000,
+                description="As with a heartbeat; only from a worker that holds nothing at all.",
+            ),
+        ] = (),
     ) -> list[Assignment]:
         """Up to `limit` jobs (1 unless told, 100 at most); with `wait_seconds` (60 at most)
-        answered the moment one fits, or with none. To be repeated only with the same `request_id`:
-        then the answer is the same jobs, as far as they are still held. Each has `job_id`,
+        answered the moment one fits, or with none. While it waits it is a sign of life. To be
+        repeated only with the same `request_id`: then the answer is the same jobs, as far as they
+        are still held. With `kinds`, only of these. With a `terms_etag` that is not, or no longer,
+        the current one it is answered at once, with none. Each job has `job_id`,
         `claim_id`, `kind`, `args`, `media_id` (null for a job without one), `user_id`, `epoch`,
-        `attempt`, `max_attempts`, `checkpoint` (null at first) and `lease_seconds`."""
+        `attempt`, `max_attempts`, `checkpoint` (null at first), `lease_seconds`, `waited_seconds`
+        and `trace`: a W3C traceparent to go on with, or null. Whoever sends it back with what it
+        says of the job, as the header `traceparent`, keeps the trace whole."""
 
-    @verb("POST", "/heartbeat", "Renew claims")
+    @verb("POST", "/heartbeat", "Renew claims", words=True)
     def heartbeat(
         self,
         claims: Annotated[Sequence[Claim], Meta(max_length=1000)] = (),
@@ -295,11 +385,14 @@ class Coordinator:
                 " claimed, and is in neither list, is freed; the attempt does not count.",
             ),
         ] = (),
+        standing: Annotated[
+            Standing | None, Meta(description="When it is not as it was told last.")
+        ] = None,
     ) -> Pulse:
         """Renew the `claims` that are held; those in `stalled` are held, too, but their work does
         not move on, so their leases are left to run out. In the answer, by claim id, of each of
         `claims`: `held` false: stop at once; `cancel`: stop and say so. `drain`: finish what is
-        held, claim nothing."""
+        held, claim nothing. `settings`: what an admin says of how this worker is to work."""
 
     @verb("POST", "/progress", "Report progress", words=True)
     def progress(self, report: Progress) -> Renewed:
@@ -453,6 +546,15 @@ class Coordinator:
             return error.code
         except errors.Invalid:
             return errors.Invalid.code
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether the server knows all that is said to it, as far as that is known."""
+        return True
+
+    def admins_word(self) -> Pulse | None:
+        """As with a heartbeat, for a worker whose `hello` was answered with no terms."""
+        return None
 
     def interrupt(self) -> None:
         """End a `claim` that is waiting, from another thread."""

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from running import Process, Running, free_port
+import otlp
+from running import ADMIN_SECRET, Process, Running, free_port
+from rushes import correlation
 from shell import Command, Shell, until
 
 KINDS = "worker_kinds"
@@ -76,6 +78,29 @@ def test_it_does_the_work_without_any_database_code(
     assert lab.metadata["cores"] >= 1
     assert lab.metadata["memory_bytes"] > 2**20
     assert lab.metadata["version"] == "0.1.0"
+
+
+def test_its_log_and_its_spans_tell_which_job_they_are_about(
+    server: Running, command: Callable[..., Command], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace_id = "0123456789abcdef" * 2
+    with otlp.receiver() as received:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.url)
+        with correlation.bound(trace=f"00-{trace_id}-00000000000000aa-01"):
+            # It has no file to tell by, and so it fails.
+            job_id = server.rushes.enqueue("hold", {}, max_attempts=1).id
+        worker = start(command, server)
+        until(lambda: ended(server, job_id))
+        worker.signal(signal.SIGTERM)
+        assert worker.wait() == 0
+    [run] = received.spans
+    assert (run.service, run.name, run.failed) == ("rushes-worker", "run hold", True)
+    assert (run.trace_id, run.parent_id) == (trace_id, "00000000000000aa")
+    lines = [json.loads(line) for line in worker.err.splitlines()]
+    [failed] = [each for each in lines if each["message"] == "a handler failed"]
+    [me] = remotes(server)
+    assert (failed["job_id"], failed["worker_id"]) == (job_id, me.id)
+    assert failed["trace_id"] == trace_id
 
 
 def test_without_a_speech_engine_it_leaves_transcribing_to_others(
@@ -254,6 +279,28 @@ def test_a_join_code_works_once_and_the_key_is_kept(
     until(lambda: ended(server, job_id))
     assert server.rushes.job(job_id).processed_by_worker_name == "gpu-box"
     assert [each.name for each in server.rushes.workers()].count("gpu-box") == 1
+
+
+def test_the_admin_secret_gets_a_key_once_and_is_not_needed_to_work(
+    server: Running, shell: Shell, command: Callable[..., Command]
+) -> None:
+    shell.set(server=server.url, data_dir=shell.directory / "pod")
+    assert shell.run("worker", "--register", "--name", "pod-1") == 2
+    assert "set RUSHES_ADMIN_SECRET" in shell.err
+    shell.set(admin_secret="wrong")
+    assert shell.run("worker", "--register", "--name", "pod-1") == 4
+    assert not (shell.directory / "pod" / "worker.key").exists()
+    shell.set(admin_secret=ADMIN_SECRET)
+    for _ in "twice":
+        assert shell.run("worker", "--register", "--name", "pod-1") == 0, shell.err
+    assert [each.name for each in server.rushes.workers()].count("pod-1") == 1
+    kept = shell.directory / "pod" / "worker.key"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert ADMIN_SECRET not in kept.read_text() + shell.out + shell.err
+    command("worker", handlers=KINDS, data_dir=shell.directory / "pod")
+    job_id = server.rushes.enqueue("echo").id
+    until(lambda: ended(server, job_id))
+    assert server.rushes.job(job_id).processed_by_worker_name == "pod-1"
 
 
 def test_a_kept_key_is_not_told_to_another_server(shell: Shell, tmp_path: Path) -> None:

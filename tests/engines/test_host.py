@@ -39,3 +39,13 @@ def test_who_gives_up_waiting_holds_up_nobody() -> None:
         pytest.fail("it was not its turn")
     with turns.mine():
         pass
+
+
+def test_what_is_not_used_is_let_go_but_nobody_is_disturbed() -> None:
+    turns = Turns()
+    with turns.mine(), turns.mine_if_free() as mine:
+        assert not mine
+    with turns.mine_if_free() as mine:
+        assert mine
+    with turns.mine():
+        pass

@@ -98,6 +98,24 @@ def test_killed_in_the_middle_it_says_so_and_the_next_question_is_answered(
     assert capfd.readouterr() == ("", "")
 
 
+def test_models_leave_the_memory_when_nobody_has_used_them(engine: LocalEngine) -> None:
+    assert engine.speech(speech.silence(1), nothing) == []
+    pid = engine.pid
+    assert pid is not None
+    engine.unload_idle(3600)
+    assert engine.pid == pid
+
+    def unload() -> None:
+        # In the middle of a question it is not idle.
+        engine.unload_idle(0)
+
+    engine.speech(speech.silence(1), unload)
+    assert not is_gone(pid)
+    engine.unload_idle(0)
+    assert is_gone(pid)
+    assert engine.speech(speech.silence(1), nothing) == []
+
+
 def test_whoever_watches_ends_it(engine: LocalEngine) -> None:
     seen: list[int] = []
 

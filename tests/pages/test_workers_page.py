@@ -9,8 +9,8 @@ from playwright.sync_api import Locator, Page, expect
 from pages import checks
 from pages.conftest import Visit
 from running import Running
-from rushes.jobs.queue import Claimant
-from rushes.protocol import Hello
+from rushes.jobs.terms import Claimant
+from rushes.protocol import Hello, Standing
 from web import library
 
 MARKUP = "<img src=x onerror=\"document.title='broken'\">"
@@ -69,6 +69,38 @@ def test_a_worker_is_watched_at_work_and_told_to_stop(server: Running, visit: Vi
         admin.post(f"/workers/{worker_id}/enable")
     expect(attic).to_contain_text("Idle")
     assert page.title() == "Workers · Rushes"
+    assert checks.barriers(page) == []
+
+
+def test_how_a_worker_works_is_said_live(server: Running, visit: Visit) -> None:
+    worker_id = joined(server, "attic")
+    page = visit(server, "/workers")
+    attic = card(page, "attic")
+    attic.get_by_role("button", name="Manage").click()
+    dialog = page.get_by_role("dialog", name="attic")
+    dialog.get_by_label("Hours").fill("22:00-06:00")
+    dialog.get_by_label("Tags").fill(MARKUP)
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_contain_text("must be of a-z 0-9 _ . -, 32 characters at most")
+    dialog.get_by_label("Tags").fill("studio")
+    dialog.get_by_label("When they are over").select_option("Give it back")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_contain_text("Saved.")
+    assert checks.barriers(page) == []
+    page.keyboard.press("Escape")
+    expect(attic).to_contain_text("Hours: 22:00-06:00 (set here)")
+    expect(attic).to_contain_text("tag:studio")
+
+    declined = {"demo": f"its disk is nearly full {MARKUP}"}
+    standing = Standing(resting_seconds=3600, declined=declined)
+    server.rushes.dispatch.heartbeat(worker_id, [], standing=standing)
+    expect(attic).to_contain_text(re.compile(r"Resting until \d+:\d\d"))
+    expect(attic).to_contain_text("its disk is nearly full")
+    server.rushes.dispatch.hello(worker_id, Hello(kinds=["demo"], protocol="0.9"))
+    expect(attic).to_contain_text("Too old: upgrade")
+    expect(attic).to_contain_text("too old: it speaks 0.9; upgrade it to 1.0 or newer")
+    assert page.title() == "Workers · Rushes"
+    assert not checks.is_too_wide(page)
     assert checks.barriers(page) == []
 
 

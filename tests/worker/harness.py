@@ -11,7 +11,7 @@ import world as worlds
 from running import Running
 from rushes import ids
 from rushes.db.database import Tx
-from rushes.dispatch import Local
+from rushes.in_process import Local
 from rushes.jobs.job import Job, NewJob
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -57,6 +59,28 @@ def test_who_can_reach_nobody_is_told_so() -> None:
         pytest.raises(errors.Unavailable),
     ):
         worker.claim()
+
+
+def test_a_server_that_dies_before_it_answers_is_away_like_any_other(
+    fleet: tuple[Running, Running],
+) -> None:
+    one, _ = fleet
+    with closing(socket.create_server(("127.0.0.1", 0))) as dying:
+
+        def hang_up() -> None:
+            connection, _ = dying.accept()
+            connection.recv(1)
+            connection.close()
+
+        listener = threading.Thread(target=hang_up)
+        listener.start()
+        url = f"http://127.0.0.1:{dying.getsockname()[1]}"
+        with closing(Remote(f"{url},{one.url}", one.worker_key())) as worker:
+            # It may have heard it: whoever asks again asks the other.
+            with pytest.raises(errors.Unavailable):
+                worker.hello(Hello(kinds=["demo"]))
+            assert worker.hello(Hello(kinds=["demo"])) is not None
+        listener.join()
 
 
 def test_a_server_that_is_about_to_stop_is_left_for_another(

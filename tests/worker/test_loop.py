@@ -26,11 +26,14 @@ from rushes.protocol import (
     Pulse,
     Renewed,
     Source,
+    Standing,
+    Terms,
 )
 from rushes.sanitize import sanitize
 from rushes.worker import context, loop
 from rushes.worker.context import JobContext, Stop
 from rushes.worker.loop import Handler, Worker
+from rushes.worker_settings import WorkerSettings
 
 
 class Panic(BaseException):
@@ -59,6 +62,8 @@ class Script(Coordinator):
         wait_seconds: float = 0,
         request_id: str | None = None,
         boot_id: str | None = None,
+        *newer: Any,
+        **named: Any,
     ) -> list[Assignment]:
         self.requests.append(request_id)
         taken, self.assignments = self.assignments[:limit], self.assignments[limit:]
@@ -69,6 +74,7 @@ class Script(Coordinator):
         claims: Sequence[Claim] = (),
         stalled: Sequence[Claim] = (),
         answered: Sequence[str] = (),
+        standing: Standing | None = None,
     ) -> Pulse:
         self._outage()
         beats = {each.claim_id: self.beats.get(each.job_id, Beat(True)) for each in claims}
@@ -377,6 +383,8 @@ def test_a_claim_without_an_answer_is_repeated_as_the_same_request() -> None:
             wait_seconds: float = 0,
             request_id: str | None = None,
             boot_id: str | None = None,
+            *newer: Any,
+            **named: Any,
         ) -> list[Assignment]:
             taken = super().claim(limit, wait_seconds, request_id)
             self._outage()
@@ -389,6 +397,50 @@ def test_a_claim_without_an_answer_is_repeated_as_the_same_request() -> None:
     crew.run()
     first, again, second, *_ = script.requests
     assert first == again != second
+
+
+class Newer(Script):
+    """Of a version in which claims are signs of life."""
+
+    def __init__(self, *assignments: Assignment) -> None:
+        super().__init__(*assignments)
+        self.answered: list[tuple[str, ...]] = []
+
+    def hello(self, hello: Hello) -> Terms:  # type: ignore[override]
+        return Terms(
+            worker_id="wrk_1",
+            name="one",
+            kinds=hello.kinds,
+            heartbeat_seconds=30,
+            lease_seconds=60,
+            protocol="1.1",
+            settings=WorkerSettings(),
+            terms_etag="as it was",
+        )
+
+    def claim(
+        self,
+        limit: int = 1,
+        wait_seconds: float = 0,
+        request_id: str | None = None,
+        boot_id: str | None = None,
+        kinds: Sequence[str] | None = None,
+        terms_etag: str | None = None,
+        answered: Sequence[str] = (),
+    ) -> list[Assignment]:
+        assert terms_etag == "as it was"
+        self.answered.append(tuple(answered))
+        return super().claim(limit, wait_seconds, request_id)
+
+
+def test_a_worker_tells_with_its_claim_what_was_answered_only_while_it_holds_nothing() -> None:
+    script = Newer(job("a"))
+    crew = worker(script, lambda job: crew.step() and None)
+    crew.step()
+    crew.step()
+    crew.step()
+    first, second, third, _ = script.requests
+    assert script.answered == [(), (), (first, second), (third,)]
 
 
 def test_a_heartbeat_tells_each_answered_request_until_it_got_through() -> None:
@@ -416,6 +468,8 @@ def test_a_heartbeat_does_not_tell_of_an_answer_that_is_on_its_way() -> None:
             wait_seconds: float = 0,
             request_id: str | None = None,
             boot_id: str | None = None,
+            *newer: Any,
+            **named: Any,
         ) -> list[Assignment]:
             taken = super().claim(limit, wait_seconds, request_id)
             crew.beat()
@@ -511,6 +565,8 @@ def test_a_job_that_comes_back_while_its_old_report_is_on_its_way_is_kept() -> N
             wait_seconds: float = 0,
             request_id: str | None = None,
             boot_id: str | None = None,
+            *newer: Any,
+            **named: Any,
         ) -> list[Assignment]:
             taken = super().claim(2 if back.is_set() else 1)
             back.set()
@@ -574,6 +630,8 @@ def test_the_loop_survives_an_outage_of_the_queue() -> None:
             wait_seconds: float = 0,
             request_id: str | None = None,
             boot_id: str | None = None,
+            *newer: Any,
+            **named: Any,
         ) -> list[Assignment]:
             if self.outages:
                 self.outages -= 1
@@ -598,6 +656,8 @@ def test_a_waiting_claim_is_interrupted_by_stop() -> None:
             wait_seconds: float = 0,
             request_id: str | None = None,
             boot_id: str | None = None,
+            *newer: Any,
+            **named: Any,
         ) -> list[Assignment]:
             waiting.set()
             assert freed.wait(10)

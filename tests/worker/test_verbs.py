@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +17,18 @@ from msgspec import Meta
 import running as servers
 from running import Running
 from rushes import errors, ids, protocol, serving, verbs
-from rushes.dispatch import Dispatch, Local
-from rushes.protocol import VERBS, Claim, Completion, Coordinator, Hello, Part, Progress
+from rushes.dispatch import Dispatch
+from rushes.in_process import Local
+from rushes.protocol import (
+    VERBS,
+    Claim,
+    Completion,
+    Coordinator,
+    Hello,
+    Part,
+    Progress,
+    Standing,
+)
 from rushes.verbs import verb
 from rushes.web.api import worker as routes
 from rushes.web.openapi import document
@@ -58,7 +68,15 @@ def test_what_is_told_is_what_is_understood() -> None:
     said: list[tuple[verbs.Verb, dict[str, Any]]] = [
         (VERBS["release"], {"claim": CLAIM}),
         (VERBS["progress"], {"report": Progress(claim=CLAIM, progress=0.5, detail={"speed": 2})}),
-        (VERBS["heartbeat"], {"claims": [CLAIM], "stalled": [], "answered": ["req_1"]}),
+        (
+            VERBS["heartbeat"],
+            {
+                "claims": [CLAIM],
+                "stalled": [],
+                "answered": ["req_1"],
+                "standing": Standing(declined={"demo": "full"}, notes=["late"]),
+            },
+        ),
         (VERBS["divide"], {"claim": CLAIM, "parts": parts, "checkpoint": {"claim": "mine"}}),
         (VERBS["hello"], {"hello": Hello(kinds=["demo"], capabilities=["cpu"], boot_id="b")}),
     ]
@@ -175,5 +193,8 @@ class Odd(Coordinator):
         wait_seconds: float = 0,
         request_id: str | None = None,
         boot_id: str | None = None,
+        kinds: Sequence[str] | None = None,
+        terms_etag: str | None = None,
+        answered: Sequence[str] = (),
     ) -> list[protocol.Assignment]:
         """As some other server would have it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rushes import errors, ids, limits
+from rushes import errors, ids, limits, worker_settings
 from rushes.accounts import account, keys, passwords, security_log, store, throttle
 from rushes.accounts.account import Principal, Role, Scope, User
 from rushes.accounts.security_log import Action
@@ -359,6 +359,21 @@ def set_worker_state(tx: Tx, worker_id: str, state: AdminState) -> None:
     fleet.set_state(tx, worker_id, state)
     if before is not None and before.state is not state:
         security_log.record(tx, STATE_ACTIONS[state], before.name, worker_id=worker_id)
+
+
+def set_worker_settings(tx: Tx, worker_id: str, said: JsonObject) -> None:
+    """In place of what was said before; None: no longer. BadField for what makes no sense."""
+    before = fleet.get(tx, worker_id)
+    if before is None:
+        raise errors.NotFound(f"no worker {worker_id}")
+    before.check_settable(said)
+    settings = worker_settings.changed(before.settings, said)
+    fleet.set_settings(tx, worker_id, settings)
+    if settings != before.settings:
+        told = {name: worker_settings.plain(settings).get(name) for name in said}
+        security_log.record(
+            tx, Action.WORKER_CHANGED, before.name, worker_id=worker_id, settings=told
+        )
 
 
 def _worker_name(tx: Tx, worker_id: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from rushes.accounts import access, keys
 from rushes.accounts.access import KeyHolder
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.fleet.worker import AdminState
+from rushes.fleet.worker import AdminWord
 from rushes.jobs.queue import Queue
 from rushes.jobs.request_store import Asking
 
@@ -38,7 +38,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    state: AdminState
+    word: AdminWord
     written_at: float
 
 
@@ -83,7 +83,7 @@ class KnownWorkers:
                 self._keys[keys.digest(key)] = known
         return holder
 
-    def beat(self, worker_id: str, answered: Sequence[str]) -> AdminState | None:
+    def beat(self, worker_id: str, answered: Sequence[str]) -> AdminWord | None:
         """A worker that holds nothing is alive: written down soon. Returns what the admin has said;
         None when it was not heard of lately: then it has to be written now."""
         with self._lock:
@@ -91,44 +91,55 @@ class KnownWorkers:
             if seen is None or self._clock() - seen.written_at > 2 * self._heartbeat_seconds:
                 return None
             self._signs.setdefault(worker_id, []).extend(answered)
-            return seen.state
+            return seen.word
 
-    def written(self, worker_id: str, state: AdminState) -> None:
+    def wait(self, worker_ids: Iterable[str]) -> None:
+        """They wait here for work, so they are alive: written down as often as they would beat."""
         with self._lock:
-            self._seen[worker_id] = _Seen(state, self._clock())
+            now = self._clock()
+            for worker_id in worker_ids:
+                seen = self._seen.get(worker_id)
+                if seen is None or now - seen.written_at >= self._heartbeat_seconds:
+                    self._signs.setdefault(worker_id, [])
+
+    def written(self, worker_id: str, word: AdminWord) -> None:
+        with self._lock:
+            self._seen[worker_id] = _Seen(word, self._clock())
 
     def forget(self, worker_id: str) -> None:
         """Something about it has changed."""
         self._forget({worker_id})
 
-    def flush(self) -> None:
-        """Write down who was alive, and hear what others have changed; one transaction."""
+    def flush(self) -> Mapping[str, AdminWord]:
+        """Write down who was alive, and hear what others have changed; one transaction. Returns
+        what the admin says now of the workers that have changed in the last moments."""
         with self._lock:
             signs, self._signs = self._signs, {}
             if not signs and not self._keys and not self._seen:
                 self._changes_until, self._flushed_at = None, self._clock()
-                return
+                return {}
         since, began = self._changes_until, self._clock()
 
-        def write(tx: Tx) -> tuple[dict[str, AdminState], fleet.Changes]:
+        def write(tx: Tx) -> tuple[dict[str, AdminWord], fleet.Changes]:
             tx.is_silent = True
-            states = fleet.seen_many(tx, signs) if signs else {}
-            return states, fleet.changes(tx, since)
+            words = fleet.seen_many(tx, signs) if signs else {}
+            return words, fleet.changes(tx, since)
 
-        states, changes = self._db.run(write)
-        self._forget(changes.worker_ids if since is not None else None)
+        words, changes = self._db.run(write)
+        self._forget(changes.words.keys() if since is not None else None)
         self._changes_until, self._flushed_at = changes.until - SLACK_MS, began
         with self._lock:
             now = self._clock()
-            for worker_id, state in states.items():
-                if worker_id not in changes.worker_ids:
-                    self._seen[worker_id] = _Seen(state, now)
+            for worker_id, word in words.items():
+                if worker_id not in changes.words:
+                    self._seen[worker_id] = _Seen(word, now)
             gone = [id for id, each in self._seen.items() if now - each.written_at > FORGET_SECONDS]
             for worker_id in gone:
                 del self._seen[worker_id]
         self._free_unheard_of(signs)
+        return changes.words
 
-    def _forget(self, worker_ids: set[str] | frozenset[str] | None) -> None:
+    def _forget(self, worker_ids: Collection[str] | None) -> None:
         """None: all of them."""
         with self._lock:
             if worker_ids is None:

@@ -50,6 +50,7 @@ class Action(StrEnum):
     WORKER_DISABLED = "worker.disabled"
     WORKER_ENABLED = "worker.enabled"
     WORKER_DRAINED = "worker.drained"
+    WORKER_CHANGED = "worker.changed"
     INVITE_MADE = "invite.made"
     SHARE_MADE = "share.made"
     SHARE_REMOVED = "share.removed"

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 import cyclopts
 import msgspec
 
-from rushes import config, errors, ids
+from rushes import config, errors, ids, worker_settings
 from rushes.cli import client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rushes.engines.registry import Registry
     from rushes.worker.loop import Handler, Worker
+    from rushes.worker_settings import WorkerSettings
 
 SPEECH, PICTURE = "transcribe", "transcode"
 KEY_FILE = "worker.key"
@@ -40,6 +42,14 @@ Key = Annotated[str | None, cyclopts.Parameter(help="Its key, better set as RUSH
 Join = Annotated[
     str | None, cyclopts.Parameter(help="A code of 'rushes workers invite'; the key is kept.")
 ]
+Register = Annotated[
+    bool,
+    cyclopts.Parameter(
+        negative="",
+        help="Only see to it that a key is kept here, by RUSHES_ADMIN_SECRET if there is none yet,"
+        " and end: for images, before the worker that need not know the secret.",
+    ),
+]
 Name = Annotated[str | None, cyclopts.Parameter(help="The name to join with; this host's if not.")]
 Kinds = Annotated[str | None, cyclopts.Parameter(help="Only these kinds, separated by commas.")]
 Handlers = Annotated[
@@ -51,6 +61,38 @@ Capabilities = Annotated[
         name="--capability", negative="", help="A word that jobs may need; can be said repeatedly."
     ),
 ]
+Schedule = Annotated[
+    str | None,
+    cyclopts.Parameter(
+        help="When to take work, in local time: '22:00-06:00', 'mon-fri 19:00-07:00; sat,sun"
+        " 00:00-24:00'. Instead of RUSHES_WORKER_SCHEDULE."
+    ),
+]
+Rest = Annotated[
+    str | None,
+    cyclopts.Parameter(
+        help="What becomes of work in hand when those hours are over: 'finish', or 'release' to"
+        " give it back."
+    ),
+]
+Nice = Annotated[
+    int | None, cyclopts.Parameter(help="The nice level of ffmpeg and the speech engine, 0 to 19.")
+]
+Concurrency = Annotated[
+    str | None,
+    cyclopts.Parameter(help="Jobs at once: a number, or by kind: 'transcode=1,transcribe=2'."),
+]
+Tags = Annotated[
+    str | None,
+    cyclopts.Parameter(help="Words that jobs may need as 'tag:WORD', separated by commas."),
+]
+ScratchBudget = Annotated[
+    str | None, cyclopts.Parameter(help="What temporary files may take together, such as 50GB.")
+]
+IdleUnload = Annotated[
+    str | None,
+    cyclopts.Parameter(help="After how long without speech models leave memory, such as 10min."),
+]
 
 
 def run(
@@ -58,13 +100,36 @@ def run(
     server: Server = None,
     key: Key = None,
     join: Join = None,
+    register: Register = False,
     name: Name = None,
     kinds: Kinds = None,
     handlers: Handlers = None,
     capability: Capabilities = None,
+    schedule: Schedule = None,
+    rest: Rest = None,
+    nice: Nice = None,
+    concurrency: Concurrency = None,
+    tags: Tags = None,
+    scratch_budget: ScratchBudget = None,
+    idle_unload: IdleUnload = None,
 ) -> None:
-    """Work for a server until Ctrl-C or SIGTERM; what is in hand is then given back at once."""
+    """Work for a server until Ctrl-C or SIGTERM; what is in hand is then given back at once. An
+    admin of the server may say otherwise, with 'rushes workers set'."""
     settings = config.load()
+    if register:
+        _Access.register(settings, server, name or socket.gethostname())
+        return
+    said = {
+        "schedule": schedule,
+        "rest": rest,
+        "nice": nice,
+        "concurrency": concurrency,
+        "tags": tags,
+        "scratch_budget": scratch_budget,
+        "idle_unload": idle_unload,
+    }
+    given = {name: value for name, value in said.items() if value is not None}
+    own = worker_settings.understood({**worker_settings.of_settings(settings), **given})
     from rushes import handlers as registered
     from rushes.engines.registry import Registry, options
     from rushes.tools import programs
@@ -79,7 +144,7 @@ def run(
         raise errors.Invalid(f"nothing can be transcribed here: {reason}")
     access = _Access.find(settings, server, key, join, name)
     try:
-        _work(settings, access, table, capability or [], reason)
+        _work(settings, access, table, capability or [], reason, own, engines)
     finally:
         engines.close()
 
@@ -120,6 +185,21 @@ class _Access(msgspec.Struct, frozen=True):
         return cls(server, kept.key)
 
     @classmethod
+    def register(cls, settings: config.Settings, server: str | None, name: str) -> None:
+        path = settings.data_dir / KEY_FILE
+        kept = cls._kept(path)
+        server = _server(settings, server, kept)
+        if kept is not None and set(_servers(kept.server)) & set(_servers(server)):
+            return
+        if not settings.admin_secret:
+            raise errors.Invalid("to register here, set RUSHES_ADMIN_SECRET to the server's")
+        from rushes.worker import remote
+
+        config.make_data_dir(path.parent)
+        _, key = remote.register(server, settings.admin_secret, name)
+        cls(server, key)._keep(path)
+
+    @classmethod
     def _kept(cls, path: Path) -> _Access | None:
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
@@ -133,13 +213,17 @@ class _Access(msgspec.Struct, frozen=True):
         from rushes.worker import remote
 
         # Before the code is used up.
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.make_data_dir(path.parent)
         _, key = remote.join(server, code, name)
+        joined = cls(server, key)
+        joined._keep(path)
+        return joined
+
+    def _keep(self, path: Path) -> None:
         draft = path.with_suffix(".new")
         with open(draft, "w", opener=_private) as file:
-            json.dump({"server": server, "key": key}, file)
+            json.dump({"server": self.server, "key": self.key}, file)
         draft.replace(path)
-        return cls(server, key)
 
 
 def _server(settings: config.Settings, named: str | None, kept: _Access | None) -> str:
@@ -175,16 +259,20 @@ def _work(
     table: Mapping[str, Handler],
     capabilities: list[str],
     no_speech: str | None,
+    own: WorkerSettings,
+    engines: Registry,
 ) -> None:
     """`no_speech`: why nothing can be transcribed here. Then that is not offered, as a job that
     fails for this reason might succeed elsewhere."""
-    from rushes import logs, protocol
-    from rushes.tools import programs
+    from rushes import logs, protocol, tracing
+    from rushes.tools import process, programs
     from rushes.worker import capabilities as offers
+    from rushes.worker.conduct import Conduct
     from rushes.worker.loop import Worker
     from rushes.worker.remote import Remote
 
     logs.configure(settings.log_format)
+    tracing.configure("rushes-worker")
     if told := config.about_old_names():
         _log().warning("%s", told)
     if no_speech:
@@ -203,10 +291,18 @@ def _work(
         table,
         hello=hello,
         heartbeat_seconds=settings.heartbeat_interval,
-        scratch_root=settings.data_dir / "scratch",
+        conduct=Conduct(
+            own,
+            scratch_root=settings.data_dir / "scratch",
+            be_nice=process.niceness.set,
+            unload_idle=engines.unload_idle,
+        ),
     )
     _log().info("working for %s: %s", access.server, ", ".join(sorted(table)))
-    _run_until_asked_to_leave(worker)
+    try:
+        _run_until_asked_to_leave(worker)
+    finally:
+        tracing.close()
     _log().info("left")
 
 

@@ -26,6 +26,9 @@ Kinds = Annotated[
         " it is not said."
     ),
 ]
+Changes = Annotated[
+    str, cyclopts.Parameter(name="NAME=VALUE", help="Such as schedule=22:00-06:00 or nice=10.")
+]
 Prefix = Annotated[
     str,
     # Random letters, of which a hyphen is one.
@@ -68,6 +71,9 @@ def show(which: Which, /, *, json: output.Json = False) -> None:
         "last seen": output.when(worker["last_seen_at"]),
         "jobs": " ".join(worker["jobs"]),
         "keys": ", ".join(keys),
+        "protocol": worker["protocol"],
+        "notes": "; ".join([*worker["declined"].values(), *worker["notes"]]),
+        **dict(_settings(worker)),
         **{name: output.text(value) for name, value in worker["metadata"].items()},
     }
     output.print_pairs((name, value) for name, value in pairs.items() if value)
@@ -118,6 +124,20 @@ def enable(which: Which, /, *, json: output.Json = False) -> None:
 def drain(which: Which, /, *, json: output.Json = False) -> None:
     """Let a worker finish what it holds and take nothing new."""
     _change(which, "drain", json)
+
+
+@app.command(name="set")
+def set_settings(which: Which, /, *changes: Changes, json: output.Json = False) -> None:
+    """Say how a worker is to work; it hears of it within seconds. Settings: schedule, rest, nice,
+    concurrency, tags, scratch_budget, idle_unload; 'nice=' leaves that to the worker again."""
+    said = dict(_setting(each) for each in changes)
+    with client.connect() as api:
+        path = f"/workers/{_find(api, which)['id']}"
+        worker = api.patch(path, said) if said else api.get(path)
+    if json:
+        output.print_json(worker)
+    else:
+        output.print_pairs(_settings(worker))
 
 
 @app.command
@@ -175,4 +195,26 @@ def _row(worker: Document) -> tuple[str, ...]:
 
 
 def _status(worker: dict[str, Any]) -> str:
-    return f"{worker['status']}, draining" if worker["state"] == "draining" else worker["status"]
+    words = [worker["status"]]
+    if worker["state"] == "draining":
+        words.append("draining")
+    if worker["resting_until"]:
+        words.append(f"resting until {output.when(worker['resting_until'])}")
+    if worker["upgrade"]:
+        words.append(worker["upgrade"])
+    return ", ".join(words)
+
+
+def _settings(worker: Document) -> list[tuple[str, str]]:
+    by = {"server": "set here", "worker": "as it was started", "default": "unless said"}
+    return [
+        (name, f"{each['text'] or 'none'} ({by[each['said_by']]})")
+        for name, each in worker["settings"].items()
+    ]
+
+
+def _setting(text: str) -> tuple[str, str | None]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise errors.Invalid(f"{text!r} must be NAME=VALUE, such as nice=10")
+    return name.strip().replace("-", "_"), value.strip() or None

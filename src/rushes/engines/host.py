@@ -66,16 +66,35 @@ class Turns:
                 watch()
             yield
         finally:
-            with self._lock:
-                self._line.remove(called)
-                if self._line:
-                    self._line[0].set()
+            self._leave(called)
+
+    @contextmanager
+    def mine_if_free(self) -> Iterator[bool]:
+        """False, and nothing is locked, if somebody has it or waits for it."""
+        called = threading.Event()
+        with self._lock:
+            is_free = not self._line
+            if is_free:
+                called.set()
+                self._line.append(called)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                self._leave(called)
+
+    def _leave(self, called: threading.Event) -> None:
+        with self._lock:
+            self._line.remove(called)
+            if self._line:
+                self._line[0].set()
 
 
 class Host:
     def __init__(self) -> None:
         self._turns = Turns()
         self._child: _Child | None = None
+        self._used_at = time.monotonic()
 
     @property
     def pid(self) -> int | None:
@@ -99,9 +118,19 @@ class Host:
             except BaseException:
                 self._end()
                 raise
+            finally:
+                self._used_at = time.monotonic()
         if isinstance(answer, _Failure):
             raise answer.outcome()
         return answer
+
+    def unload_idle(self, seconds: float) -> None:
+        """End the process, and with it what it holds in memory, if nobody has asked it for so long.
+        The next question starts another."""
+        with self._turns.mine_if_free() as mine:
+            if mine and self._child and time.monotonic() - self._used_at >= seconds:
+                log.info("the speech engine's memory is freed: it was idle")
+                self._end()
 
     def close(self) -> None:
         """Whoever is asking gets EngineFailed."""

@@ -113,6 +113,11 @@ class LocalEngine:
         turns: Sequence[SpeakerTurn] = self._speaker_host.ask(call, watch, progress)
         return turns
 
+    def unload_idle(self, seconds: float) -> None:
+        """Free the memory of models that nobody has used for so long, here and on the card."""
+        self._host.unload_idle(seconds)
+        self._speaker_host.unload_idle(seconds)
+
     def close(self) -> None:
         self._host.close()
         self._speaker_host.close()

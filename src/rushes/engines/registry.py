@@ -124,6 +124,14 @@ class Registry:
     def ids(self) -> list[str]:
         return sorted({*BUILT_IN, *(each.name for each in _entry_points())})
 
+    def unload_idle(self, seconds: float) -> None:
+        """Let engines that know how to free what they have not used for so long."""
+        with self._lock:
+            made = list(self._made.values())
+        for engine in made:
+            if unload := getattr(engine, "unload_idle", None):
+                unload(seconds)
+
     def close(self) -> None:
         with self._lock:
             made, self._made = self._made, {}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
-from rushes import errors, events
+from rushes import errors, events, worker_settings
 from rushes.db.database import Tx
-from rushes.fleet.worker import AdminState, FleetWorker, encode_limited
+from rushes.fleet.worker import AdminState, AdminWord, FleetWorker, encode_limited, unable_in
+from rushes.protocol import Standing
 from rushes.records import JsonObject
+from rushes.worker_settings import WorkerSettings
 
 HOLDS = """(SELECT count(*) FROM jobs
     WHERE state = 'processing' AND claimed_by = workers.id) AS holds"""
@@ -29,13 +32,15 @@ def register(
     `for_urgent`: it takes only what comes before all else."""
     tx.all(
         """
-        INSERT INTO workers (id, name, kinds, capabilities, metadata, for_urgent, registered_at)
-        VALUES (:id, :name, '[]', :capabilities, :metadata, :for_urgent, {now})
+        INSERT INTO workers (id, name, kinds, capabilities, metadata, own_settings, for_urgent,
+            registered_at)
+        VALUES (:id, :name, '[]', :capabilities, :metadata, :own_settings, :for_urgent, {now})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, for_urgent = excluded.for_urgent""",
         id=id,
         name=name,
         capabilities=encode_limited("capabilities", sorted(set(capabilities))),
         metadata=encode_limited("metadata", metadata or {}),
+        own_settings=_encoded(_plain_tags(capabilities)),
         for_urgent=int(for_urgent),
     )
 
@@ -48,45 +53,126 @@ def hello(
     capabilities: Sequence[str],
     metadata: JsonObject,
     boot_id: str | None = None,
-) -> None:
+    own_settings: WorkerSettings | None = None,
+    protocol: str | None = None,
+) -> AdminWord:
     """What the worker says it can do, each time it starts. What it says nothing of stays as it was
-    told when it was registered."""
+    told when it was registered. Returns what the admin has said."""
+    before = _locked(tx, id)
+    own = own_settings or WorkerSettings()
+    if own.tags is None:
+        said = _own_tags(capabilities) if capabilities else before.own_settings.tags
+        own = replace(own, tags=said)
+    told = capabilities or before.capabilities
     row = tx.one(
         """
-        UPDATE workers SET kinds = :kinds,
-            capabilities = coalesce(nullif(CAST(:capabilities AS text), '[]'), capabilities),
+        UPDATE workers SET kinds = :kinds, capabilities = :capabilities,
             metadata = coalesce(nullif(CAST(:metadata AS text), '{{}}'), metadata),
             last_seen_at = {now}, boot_id = CAST(:boot_id AS text),
             boot_at = CASE WHEN boot_id = CAST(:boot_id AS text) THEN boot_at ELSE {now} END,
-            changed_at = {now}
-        WHERE id = :id RETURNING id""",
+            own_settings = :own_settings, protocol = CAST(:protocol AS text), slots = :slots,
+            resting_until = NULL, standing = NULL, declines = :declines, changed_at = {now}
+        WHERE id = :id RETURNING state, settings, protocol""",
         boot_id=boot_id,
         id=id,
         kinds=encode_limited("kinds", sorted(set(kinds))),
-        capabilities=encode_limited("capabilities", sorted(set(capabilities))),
         metadata=encode_limited("metadata", metadata),
+        own_settings=_encoded(worker_settings.plain(own)),
+        protocol=protocol,
+        declines=_encoded(unable_in(metadata)),
+        **_derived(own, before.settings, kinds, told),
+    )
+    assert row is not None
+    events.append(tx, "worker.online", worker_id=id)
+    return AdminWord.from_row(row)
+
+
+def set_settings(tx: Tx, id: str, settings: WorkerSettings) -> None:
+    """What an admin says of how it is to work."""
+    before = _locked(tx, id)
+    tx.all(
+        """
+        UPDATE workers SET settings = :settings, capabilities = :capabilities, slots = :slots,
+            changed_at = {now} WHERE id = :id""",
+        id=id,
+        settings=_encoded(worker_settings.plain(settings)),
+        **_derived(before.own_settings, settings, before.kinds, before.capabilities),
+    )
+    events.append(tx, "worker.changed", worker_id=id)
+
+
+def stand(tx: Tx, id: str, standing: Standing) -> None:
+    """What a worker tells of itself, in place of what it told before."""
+    before = _locked(tx, id)
+    rests = standing.resting_seconds
+    tx.all(
+        """
+        UPDATE workers SET standing = :standing, declines = :declines,
+            resting_until = CASE WHEN :rest_ms < 0 THEN NULL ELSE {now} + :rest_ms END
+        WHERE id = :id""",
+        id=id,
+        rest_ms=-1 if rests is None else int(rests * 1000),
+        standing=_encoded({"declined": dict(standing.declined), "notes": list(standing.notes)}),
+        declines=_encoded(sorted({*standing.declined, *before.unable})),
+    )
+    told = (before.resting_until is None, before.declined, list(before.notes))
+    if told != (rests is None, dict(standing.declined), list(standing.notes)):
+        events.append(tx, "worker.changed", worker_id=id)
+
+
+def _locked(tx: Tx, id: str) -> FleetWorker:
+    row = tx.one("SELECT workers.*, 0 AS holds FROM workers WHERE id = :id {for_update}", id=id)
+    if row is None:
+        raise errors.NotFound(f"no worker {id}")
+    return FleetWorker.from_row(row)
+
+
+def _derived(
+    own: WorkerSettings, told: WorkerSettings, kinds: Sequence[str], capabilities: Sequence[str]
+) -> dict[str, str | None]:
+    """What the claim goes by, as it follows from the settings in effect."""
+    now = worker_settings.merged(own, told)
+    words = worker_settings.with_tags(capabilities, now.tags or ())
+    slots = worker_settings.slots(now, kinds)
+    return {
+        "capabilities": encode_limited("capabilities", sorted(set(words))),
+        "slots": None if slots is None else _encoded(slots),
+    }
+
+
+def _own_tags(capabilities: Sequence[str]) -> list[str] | None:
+    return worker_settings.own_tags(capabilities) or None
+
+
+def _plain_tags(capabilities: Sequence[str]) -> dict[str, Any]:
+    return dict(worker_settings.plain(WorkerSettings(tags=_own_tags(capabilities))))
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def seen(tx: Tx, id: str) -> AdminWord:
+    """Note a sign of life; returns what the admin has said."""
+    row = tx.one(
+        "UPDATE workers SET last_seen_at = {now} WHERE id = :id"
+        " RETURNING state, settings, protocol",
+        id=id,
     )
     if row is None:
         raise errors.NotFound(f"no worker {id}")
-    events.append(tx, "worker.online", worker_id=id)
+    return AdminWord.from_row(row)
 
 
-def seen(tx: Tx, id: str) -> AdminState:
-    """Note a sign of life; returns what the admin has said."""
-    row = tx.one("UPDATE workers SET last_seen_at = {now} WHERE id = :id RETURNING state", id=id)
-    if row is None:
-        raise errors.NotFound(f"no worker {id}")
-    return AdminState(row["state"])
-
-
-def seen_many(tx: Tx, ids: Iterable[str]) -> dict[str, AdminState]:
+def seen_many(tx: Tx, ids: Iterable[str]) -> dict[str, AdminWord]:
     """The same for many at once; those that are unknown are left out."""
     rows = tx.all(
         "UPDATE workers SET last_seen_at = {now}"
-        " WHERE id IN (SELECT value FROM {each:CAST(:ids AS text)}) RETURNING id, state",
+        " WHERE id IN (SELECT value FROM {each:CAST(:ids AS text)})"
+        " RETURNING id, state, settings, protocol",
         ids=msgspec.json.encode(sorted(ids)).decode(),
     )
-    return {row["id"]: AdminState(row["state"]) for row in rows}
+    return {row["id"]: AdminWord.from_row(row) for row in rows}
 
 
 def note_change(tx: Tx, id: str) -> None:
@@ -96,9 +182,10 @@ def note_change(tx: Tx, id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Which workers are not as they were, as far as was committed by `until`."""
+    """Which workers are not as they were, as far as was committed by `until`, and what the admin
+    says of them."""
 
-    worker_ids: frozenset[str]
+    words: Mapping[str, AdminWord]
     until: int
 
 
@@ -109,9 +196,12 @@ def changes(tx: Tx, since: int | None) -> Changes:
     rows = (
         []
         if since is None
-        else tx.all("SELECT id FROM workers WHERE changed_at >= :since", since=since)
+        else tx.all(
+            "SELECT id, state, settings, protocol FROM workers WHERE changed_at >= :since",
+            since=since,
+        )
     )
-    return Changes(frozenset(each["id"] for each in rows), int(row["now"]))
+    return Changes({each["id"]: AdminWord.from_row(each) for each in rows}, int(row["now"]))
 
 
 def announce(tx: Tx, id: str, status: str) -> None:

@@ -4,21 +4,16 @@ whether to stop.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rushes import errors
+from rushes import errors, tracing
 from rushes.protocol import (
     ADOPT_LIMIT,
     Artifact,
@@ -31,6 +26,7 @@ from rushes.protocol import (
 )
 from rushes.records import JsonObject
 from rushes.renditions import planned, told
+from rushes.worker.scratch import Scratch, ScratchSpace
 
 T = TypeVar("T")
 
@@ -38,47 +34,6 @@ RETRY_SECONDS = 0.5
 LOG_SECONDS = 1.0
 LISTEN_SECONDS = 1.0
 LOG_LINES = 200
-
-
-PREFIX, LOCK = "rushes-", ".lock"
-# Others live on the disk, too: so much stays free, or a twentieth of a small one.
-SPARE_BYTES = 256 * 1024 * 1024
-
-
-class Scratch:
-    """A private directory. What a killed process left behind is removed by the next."""
-
-    def __init__(self, root: Path | None) -> None:
-        if root is not None:
-            root.mkdir(parents=True, exist_ok=True)
-            _clean(root)
-        made = Path(tempfile.mkdtemp(prefix=".rushes-", dir=root))
-        # Held as long as this process lives: so others know that it is in use.
-        self._lock = os.open(made / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        # Under this name others look for it, so it gets it last.
-        self.path = made.rename(made.with_name(made.name[1:]))
-
-    def check_room(self, size_bytes: int) -> None:
-        """RetryLater when so much would not fit."""
-        disk = shutil.disk_usage(self.path)
-        if disk.free < size_bytes + min(SPARE_BYTES, disk.total // 20):
-            raise errors.RetryLater("there is no room for temporary files", code="disk_full")
-
-    def close(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
-
-
-def _clean(root: Path) -> None:
-    for path in root.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            lock = os.open(path / LOCK, os.O_RDWR)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(lock)
 
 
 class Stop(StrEnum):
@@ -104,9 +59,11 @@ class JobContext:
         ask: Callable[[], None] = lambda: None,
         stall_seconds: float | None = None,
         scratch_root: Path | None = None,
+        space: ScratchSpace | None = None,
         keep_completed_qualities: bool = True,
     ) -> None:
-        """`ask`: finds out, while it is suspended, whether the claim is still held."""
+        """`ask`: finds out, while it is suspended, whether the claim is still held. `space`: where
+        temporary files go together with those of other jobs, instead of `scratch_root`."""
         self.job_id = assignment.job_id
         self.kind = assignment.kind
         self.args = assignment.args
@@ -116,6 +73,9 @@ class JobContext:
         self.max_attempts = assignment.max_attempts
         self.checkpoint = assignment.checkpoint
         self.claim = assignment.claim
+        # What this attempt is told of in a trace, once it runs.
+        self.trace = assignment.trace
+        self._stages = tracing.Stages()
         # Whether to go on with what an earlier attempt has finished, as the server has it.
         self.keep_completed_qualities = keep_completed_qualities
         self._lease_seconds = assignment.lease_seconds
@@ -123,8 +83,11 @@ class JobContext:
         self._coordinator = coordinator
         self._ask = ask
         self._stall_seconds = stall_seconds
-        self._scratch_root = scratch_root
+        self._space = space or ScratchSpace(scratch_root)
         self._scratch: Scratch | None = None
+        # What was heard of the source before the work began, and whether room is kept for it.
+        self._source: Source | None = None
+        self._is_reserved = False
         self._fetched: set[Path] = set()
         self._made: dict[str, str] | None = None
         self._declared: Sequence[Rendition] = ()
@@ -181,6 +144,8 @@ class JobContext:
         )
         # One after the other: a checkpoint must not be overtaken by an older one.
         with self._reporting:
+            if stage is not None:
+                self._stages.enter(stage, self.trace)
             if checkpoint is not None:
                 self.checkpoint = checkpoint
             self._declare(planned(renditions or ()))
@@ -241,30 +206,51 @@ class JobContext:
         return self._room().path
 
     def check_room(self, size_bytes: int) -> None:
-        """RetryLater when so much would not fit there."""
-        self._room().check_room(size_bytes)
+        """Keeps so much more for this job; RetryLater when it would not fit there."""
+        self._space.reserve(self.claim.claim_id, size_bytes)
+
+    def reserve(self, share: float) -> None:
+        """By the worker, before the handler begins: room for a copy of the source, and for what is
+        made beside it, which is that share of the source. RetryLater when there is too little."""
+        if self.media_id is None or not self._space.budget_bytes:
+            return
+        try:
+            source = self._source = self._source_to_fetch(None)
+        except errors.NotFound:
+            return
+        copied = source.size_bytes if source.path is None else 0
+        self.check_room(copied + int(share * source.size_bytes))
+        self._is_reserved = True
 
     def _room(self) -> Scratch:
         with self._noting:
-            self._scratch = self._scratch or Scratch(self._scratch_root)
+            self._scratch = self._scratch or Scratch(self._space.root)
             return self._scratch
 
     def source(self, media_id: str | None = None) -> Path:
         """The media's source as a file: where it is, if this process sees it, else a copy.
         `media_id`: of another media that the job's arguments name."""
-        source = self._patiently(lambda: self._coordinator.source(self.claim, media_id))
+        source = self._source_to_fetch(media_id)
         if source.path is not None:
             return source.path
         path = self.scratch / (f"source-{media_id}" if media_id else "source")
         if path in self._fetched:
             return path
-        self.check_room(source.size_bytes)
+        if media_id or not self._is_reserved:
+            self.check_room(source.size_bytes)
         self._download(path, source, media_id)
         if source.sha256 is not None and _sha256(path) != source.sha256:
             path.unlink()
             raise errors.RetryLater("the source arrived damaged", code="source_damaged")
         self._fetched.add(path)
         return path
+
+    def _source_to_fetch(self, media_id: str | None) -> Source:
+        """What was asked before the work began is asked once."""
+        found, self._source = self._source, None
+        if media_id is None and found is not None:
+            return found
+        return self._patiently(lambda: self._coordinator.source(self.claim, media_id))
 
     def _download(self, path: Path, source: Source, media_id: str | None) -> None:
         with path.open("ab") as file:
@@ -293,9 +279,10 @@ class JobContext:
     def put(self, name: str, content: bytes | Path, seconds: float | None = None) -> Artifact:
         """Hand in a finished artifact. What is published is what was put or adopted by the
         attempt that completes. `seconds`: how long a segment plays."""
-        artifact = self._patiently(
-            lambda: self._coordinator.put_artifact(self.claim, name, content, seconds)
-        )
+        with tracing.span("put artifact", job_id=self.job_id):
+            artifact = self._patiently(
+                lambda: self._coordinator.put_artifact(self.claim, name, content, seconds)
+            )
         self._note([artifact])
         return artifact
 
@@ -350,12 +337,17 @@ class JobContext:
     def manifest(self) -> Mapping[str, str] | None:
         return self._made
 
+    def end_stages(self) -> None:
+        """By the worker, when the handler has ended; then comes `close`."""
+        self._stages.close()
+
     def close(self) -> None:
         """By the worker, when the handler has ended."""
         self.flush_log()
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
+        self._space.release(self.claim.claim_id)
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """Repeat while it cannot be done. The worker's fence ends the waiting for a server that is

@@ -30,6 +30,7 @@ from rushes.protocol import (
     Pulse,
     Rendition,
     Source,
+    Standing,
 )
 from rushes.records import JsonObject
 from rushes.verbs import Verb
@@ -172,6 +173,7 @@ class Folder(Coordinator):
         claims: Sequence[Claim] = (),
         stalled: Sequence[Claim] = (),
         answered: Sequence[str] = (),
+        standing: Standing | None = None,
     ) -> Pulse:
         return Pulse({each.claim_id: Beat(True) for each in claims}, drain=False)
 

@@ -1,4 +1,5 @@
-"""The worker's loop: claim, run, report, in one thread; renew the leases in another.
+"""The worker's loop: claim, run, report, in one thread for each job that may run at once; renew the
+leases in another.
 
 Speaks only `protocol.Coordinator`. Once a lease cannot be renewed in time the worker fences itself:
 the handler is held up, because somebody else may hold the job by then. When the server answers
@@ -7,60 +8,54 @@ again it goes on, or stops, as the server says.
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
-from rushes import errors, ids
-from rushes.protocol import Assignment, Completion, Coordinator, Hello, Progress
-from rushes.sanitize import sanitize
+from rushes import correlation, errors, ids, protocol, worker_settings
+from rushes.protocol import (
+    Assignment,
+    Completion,
+    Coordinator,
+    Hello,
+    Progress,
+    Pulse,
+    Standing,
+    Terms,
+)
+from rushes.worker.conduct import Conduct, is_news
 from rushes.worker.context import JobContext, Stop
+from rushes.worker.outcome import Failure, checked, failure_of, is_for_the_process
+from rushes.worker.slots import FENCE_AT, Crew, Held, Slot, bound_to
+from rushes.worker_settings import OTHERS, Group
 
 T = TypeVar("T")
 log = logging.getLogger("rushes.worker")
 
-# Of the lease; the rest is for the handler to come to a halt before anybody else may start.
-FENCE_AT = 0.75
 # Results are reported together, but none waits longer than this for its neighbours.
 REPORT_SECONDS = 0.25
 RETRY_SECONDS = 0.2
 LONGEST_RETRY_SECONDS = 5.0
-RESULT_LIMIT_BYTES = 1024 * 1024
+# A claim that is answered so much sooner than asked, with nothing, says that there is news.
+EARLY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """`stall_seconds`: how long `run` may go without a sign of life before its lease is let go."""
+    """`stall_seconds`: how long `run` may go without a sign of life before its lease is let go.
+    `scratch_share`: how much room for temporary files it takes beside a copy of the source, as a
+    share of that; None: hardly any, whatever the source."""
 
     run: Callable[[JobContext], Any]
     stall_seconds: float | None = None
-
-
-class Held:
-    """A job in this worker's hands."""
-
-    def __init__(self, assignment: Assignment, context: JobContext, asked_at: float) -> None:
-        self.assignment = assignment
-        self.context = context
-        self.renewed_at = asked_at
-
-    @property
-    def late(self) -> bool:
-        """It may be another's by now; only the server knows."""
-        return time.monotonic() - self.renewed_at > FENCE_AT * self.assignment.lease_seconds
-
-    @property
-    def lost(self) -> bool:
-        return self.context.stop_reason is Stop.CLAIM_LOST
+    scratch_share: float | None = None
 
 
 class Worker:
@@ -75,32 +70,45 @@ class Worker:
         claim_wait_seconds: float = 30.0,
         scratch_root: Path | None = None,
         keep_completed_qualities: bool = True,
+        conduct: Conduct | None = None,
     ) -> None:
         """`batch`: how many jobs to claim at once; more than one only pays for tiny jobs.
-        Heartbeats and what to keep are the server's to say, if it says something."""
+        Heartbeats and what to keep are the server's to say, if it says something. `conduct`: how it
+        is to work, which also knows where temporary files go."""
         self.coordinator = coordinator
         self._handlers = handlers
-        self._hello = hello
+        self._scratch_shares = {kind: each.scratch_share for kind, each in handlers.items()}
+        self._conduct = conduct or Conduct(scratch_root=scratch_root)
+        self._hello = replace(
+            hello,
+            protocol=protocol.version_text(protocol.VERSION),
+            settings=worker_settings.plain(self._conduct.own),
+        )
         self._batch = batch
         self._heartbeat_seconds = heartbeat_seconds
         self._keep_completed_qualities = keep_completed_qualities
         self._claim_wait_seconds = claim_wait_seconds
-        self._scratch_root = scratch_root
+        self._main = Slot(OTHERS, 0)
+        self._crew = Crew(self._work_beside)
+        # One slot of a group asks for all of it.
+        self._turns: dict[str, threading.Lock] = {}
+        self._terms: Terms | None = None
+        self._terms_etag = ""
+        self._waiting = 0
+        self._told, self._told_at = Standing(), 0.0
         # By claim: a job that was lost may come back before its old report is answered.
         self._held: dict[str, Held] = {}
-        # The claim request to be repeated, those whose answers no heartbeat has told of yet, and
-        # what keeps a heartbeat from telling of an answer before its jobs are held.
-        self._asking: str | None = None
+        # The claim requests whose answers no heartbeat has told of yet, and what keeps a heartbeat
+        # from telling of an answer before its jobs are held.
         self._answered_requests: list[str] = []
         self._taking = threading.Lock()
-        self._results: list[tuple[Held, Any]] = []
-        self._results_since = 0.0
-        self._reporting: Future[None] | None = None
         self._stopping = threading.Event()
         self._drained = False
+        self._is_running = False
         self._said_hello = False
         # Set when the server does not know this worker any more, which ends it.
         self.refused: errors.Unauthorized | None = None
+        self._broke_down: errors.RushesError | None = None
         self._out_of_reach = False
 
     def run(self) -> None:
@@ -110,32 +118,37 @@ class Worker:
         heart = threading.Thread(target=self._beat_until_stopped, args=[over], daemon=True)
         threading.Thread(target=self._fence_until, args=[over], daemon=True).start()
         try:
-            self._work(heart)
+            self._work(self._main, heart)
         except BaseException:
             # Nobody works on it any more: a heart that went on would keep it from all others.
+            self._is_running = False
+            self._crew.dismiss(self._held.values())
             self._held.clear()
             self._said_hello = False
             over.set()
             raise
         self._stopping.set()
+        self._crew.join()
         if heart.ident is not None:
             heart.join(timeout=self._heartbeat_seconds)
         over.set()
-        if self.refused is not None:
-            raise self.refused
+        if (ended_by := self.refused or self._broke_down) is not None:
+            raise ended_by
 
-    def _work(self, heart: threading.Thread) -> None:
+    def _work(self, slot: Slot, heart: threading.Thread | None = None) -> None:
+        """Until the worker stops, or this slot is not wanted any more."""
         with ThreadPoolExecutor(1, "rushes-reporter") as reporter:
             outages = 0
-            while not self._stopping.is_set():
-                if self._drained:
-                    self._stopping.wait(self._heartbeat_seconds / 4)
-                    continue
+            while not self._stopping.is_set() and (slot is self._main or self._is_wanted(slot)):
                 try:
                     self._say_hello()
-                    if heart.ident is None:
-                        heart.start()
-                    self._round(reporter)
+                    if heart is not None and heart.ident is None:
+                        self._settle_in(heart)
+                    if self._drained or self._conduct.is_resting or not self._is_wanted(slot):
+                        self._idle()
+                        continue
+                    with correlation.bound(worker_id=self.coordinator.worker_id):
+                        self._round(slot, reporter)
                     self._reached()
                     outages = 0
                 except errors.Unavailable as error:
@@ -146,13 +159,58 @@ class Worker:
                 except Exception:
                     # A worker that is gone helps nobody; the leases of what it held run out.
                     log.exception("the worker stumbled, and goes on")
-                    self._held.clear()
+                    for held in list(self._held.values()):
+                        if held.slot is slot:
+                            self._drop(held)
                     outages = self._rest(outages)
+
+    def _idle(self) -> None:
+        if self._news_of_it() is not None:
+            self.beat()
+        self._stopping.wait(self._heartbeat_seconds / 4)
+
+    def _settle_in(self, heart: threading.Thread) -> None:
+        if self._terms is None and (said := self.coordinator.admins_word()):
+            self._listen_to(said)
+        heart.start()
+        self._is_running = True
+        self._arrange()
+
+    def _arrange(self) -> None:
+        if self._is_running and not self._stopping.is_set():
+            self._crew.arrange(self._groups(), besides=self._main)
+
+    def _work_beside(self, slot: Slot) -> None:
+        try:
+            self._work(slot)
+        except errors.RushesError as error:
+            self._broke_down = error
+            self.stop()
+
+    def _groups(self) -> dict[str, Group]:
+        """Which kinds run how many at a time; an older server gives whatever there is."""
+        if self._terms is None or self._is_newer:
+            return self._conduct.groups(self._handlers)
+        at_once = (self._conduct.now.concurrency or {}).get(OTHERS, 1)
+        return worker_settings.groups({OTHERS: at_once}, self._handlers)
+
+    def _is_wanted(self, slot: Slot) -> bool:
+        group = self._groups().get(slot.group)
+        return group is not None and slot.number < group.count and not slot.dismissed
+
+    @property
+    def _knows_signs(self) -> bool:
+        """Whether the server takes a claim that waits for a sign of life."""
+        return self._is_newer and self.coordinator.is_understood
+
+    @property
+    def _is_newer(self) -> bool:
+        return self._terms is not None and self._terms.knows_signs
 
     def step(self, wait_seconds: float = 0) -> int:
         """Claim once, run what was claimed, report it; returns how many jobs that were."""
-        count = self._claim_and_run(wait_seconds)
-        self._report_results()
+        count = self._claim_and_run(self._main, wait_seconds)
+        self._report_results(self._main.take_results())
         return count
 
     def stop(self) -> None:
@@ -176,9 +234,11 @@ class Worker:
         stalled = [each.assignment.claim for each in everything if each.context.stalled]
         held = [each for each in everything if each.assignment.claim not in stalled]
         sent_at = time.monotonic()
+        standing = self._news_of_it()
+        more = {} if standing is None else {"standing": standing}
         try:
             pulse = self.coordinator.heartbeat(
-                [each.assignment.claim for each in held], stalled, answered
+                [each.assignment.claim for each in held], stalled, answered, **more
             )
         except errors.Unauthorized as error:
             self.refused = error
@@ -189,11 +249,10 @@ class Worker:
             self._fence()
             return
         self._reached()
-        self._drained = pulse.drain
-        with self._taking:
-            self._answered_requests = [
-                each for each in self._answered_requests if each not in answered
-            ]
+        if standing is not None:
+            self._told, self._told_at = standing, sent_at
+        self._listen_to(pulse)
+        self._forget_answered(answered)
         for each in held:
             beat = pulse.claims[each.assignment.claim_id]
             if not beat.held:
@@ -206,32 +265,112 @@ class Worker:
                     each.context.stop(Stop.CANCELED)
         self._fence()
 
-    def _round(self, reporter: Executor) -> None:
-        """As `step`, but results of a batch are reported while the next one is claimed."""
-        self._claim_and_run(self._claim_wait_seconds)
-        if self._batch == 1:
-            self._report_results()
-        else:
-            if self._reporting is not None:
-                self._reporting.result()
-            self._reporting = reporter.submit(self._report_results, self._take_results())
+    def _forget_answered(self, answered: Collection[str]) -> None:
+        with self._taking:
+            self._answered_requests = [
+                each for each in self._answered_requests if each not in answered
+            ]
 
-    def _claim_and_run(self, wait_seconds: float) -> int:
+    def _listen_to(self, said: Pulse | Terms) -> None:
+        """What the admin says of this worker."""
+        if isinstance(said, Pulse):
+            self._drained = said.drain
+            if self._terms is not None and self._terms.upgrade and not said.drain:
+                # The server speaks its version by now, but knows nothing of what it can do.
+                self._said_hello = False
+        if said.settings is None:
+            return  # An older server knows of none; another one beside it may have told some.
+        self._terms_etag = said.terms_etag
+        if self._terms is not None and not self._is_newer and self.coordinator.is_understood:
+            # It was upgraded, or another one answers now: it is to hear all.
+            self._said_hello = False
+        if self._conduct.obey(said.settings):
+            self._arrange()
+
+    def _news_of_it(self) -> Standing | None:
+        """What is to be told of this worker, if it is not as it was told."""
+        if self._terms is not None and not self._knows_signs:
+            return None
+        now = self._conduct.standing(self._scratch_shares)
+        between = time.monotonic() - self._told_at
+        return now if is_news(self._told, now, between) else None
+
+    def _round(self, slot: Slot, reporter: Executor) -> None:
+        """As `step`, but results of a batch are reported while the next one is claimed."""
+        # Not past the end of its hours.
+        self._claim_and_run(slot, min(self._claim_wait_seconds, self._conduct.seconds_left))
+        if self._batch == 1:
+            self._report_results(slot.take_results())
+        else:
+            if slot.reporting is not None:
+                slot.reporting.result()
+            slot.reporting = reporter.submit(self._report_results, slot.take_results())
+
+    def _claim_and_run(self, slot: Slot, wait_seconds: float) -> int:
         self._say_hello()
+        turn = self._turns.setdefault(slot.group, threading.Lock())
+        # Whoever waits for its turn looks now and then whether it is still wanted.
+        if not turn.acquire(timeout=max(wait_seconds, 0) and RETRY_SECONDS):
+            return 0
+        try:
+            assignments = self._claimed(slot, wait_seconds)
+        finally:
+            turn.release()
+        for assignment in assignments:
+            held = self._held[assignment.claim_id]
+            with held.bound(self.coordinator.worker_id):
+                self._run_one(held)
+        return len(assignments)
+
+    def _claimed(self, slot: Slot, wait_seconds: float) -> list[Assignment]:
+        kinds = self._kinds_for(slot)
+        if kinds is not None and not kinds:
+            if wait_seconds:
+                self._idle()
+            return []
         asked_at = time.monotonic()
-        request = self._asking = self._asking or ids.new("req")
-        assignments = self.coordinator.claim(self._batch, wait_seconds, request)
+        request = slot.asking = slot.asking or ids.new("req")
+        with self._taking:
+            answered = () if self._held else tuple(self._answered_requests)
+            self._waiting += 1
+        more: dict[str, Any] = {} if kinds is None else {"kinds": kinds}
+        if self._knows_signs:
+            more |= {"terms_etag": self._terms_etag, "answered": answered}
+        try:
+            assignments = self.coordinator.claim(self._batch, wait_seconds, request, **more)
+        finally:
+            with self._taking:
+                self._waiting -= 1
+        if self._knows_signs:
+            self._forget_answered(answered)
+        early = asked_at + wait_seconds - time.monotonic() > EARLY_SECONDS
         if wait_seconds:
             asked_at = time.monotonic()
         with self._taking:
-            self._asking = None
+            slot.asking = None
             self._answered_requests.append(request)
             for assignment in assignments:
-                held = Held(assignment, self._context(assignment), asked_at)
+                held = Held(assignment, self._context(assignment), asked_at, slot)
                 self._held[assignment.claim_id] = held
-        for assignment in assignments:
-            self._run_one(self._held[assignment.claim_id])
-        return len(assignments)
+        if early and not assignments and self._knows_signs and not self._stopping.is_set():
+            self._hear_news()
+        return assignments
+
+    def _kinds_for(self, slot: Slot) -> list[str] | None:
+        """Those that this slot asks for now; None: whatever there is."""
+        declined = self._conduct.declined(self._scratch_shares)
+        groups = self._groups()
+        group = groups[slot.group]
+        if (len(groups) == 1 and not declined) or (self._terms and not self._is_newer):
+            return [] if declined and set(declined) >= set(group.kinds) else None
+        return [kind for kind in group.kinds if kind not in declined]
+
+    def _hear_news(self) -> None:
+        """A claim has ended before its time."""
+        before = self._terms_etag
+        self.beat()
+        if self._terms_etag == before:
+            self._stopping.wait(RETRY_SECONDS)
 
     def _context(self, assignment: Assignment) -> JobContext:
         handler = self._handlers.get(assignment.kind)
@@ -241,7 +380,7 @@ class Worker:
             coordinator=self.coordinator,
             ask=self.beat,
             stall_seconds=handler.stall_seconds if handler else None,
-            scratch_root=self._scratch_root,
+            space=self._conduct.space,
             keep_completed_qualities=self._keep_completed_qualities,
         )
 
@@ -261,13 +400,31 @@ class Worker:
             not self._stopping.wait(self._heartbeat_seconds) or self._held
         ):
             try:
-                self.beat()
+                self._conduct.tick()
+                self._arrange()
+                if self._conduct.is_resting and self._conduct.gives_back:
+                    self._give_back()
+                if not self._is_heard:
+                    with correlation.bound(worker_id=self.coordinator.worker_id):
+                        self.beat()
             except Exception:
                 # Without a heart the worker would lose every job from now on.
                 log.exception("a heartbeat failed")
                 self._fence()
             if self._stopping.is_set():
                 time.sleep(min(self._heartbeat_seconds, RETRY_SECONDS))
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether the server knows without a heartbeat that this worker is alive, and all of it."""
+        waits = self._knows_signs and self._waiting > 0 and not self._held
+        return waits and self._news_of_it() is None
+
+    def _give_back(self) -> None:
+        for held in list(self._held.values()):
+            if not held.context.stopping:
+                log.info("job %s is given back: the hours are over", held.assignment.job_id)
+                held.context.stop(Stop.SHUTDOWN)
 
     def _rest(self, outages: int) -> int:
         """Longer each time, up to a limit; returns the number of outages with this one."""
@@ -277,9 +434,15 @@ class Worker:
 
     def _say_hello(self) -> None:
         if not self._said_hello:
-            if terms := self.coordinator.hello(self._hello):
+            terms = self._terms = self.coordinator.hello(self._hello)
+            self._told = Standing()
+            if terms is not None:
                 self._heartbeat_seconds = terms.heartbeat_seconds
                 self._keep_completed_qualities = terms.keep_completed_qualities
+                self._listen_to(terms)
+                if terms.upgrade:
+                    log.error("no work for this worker: %s", terms.upgrade)
+                    self._drained = True
             self._said_hello = True
 
     def _missed(self, error: errors.RushesError) -> None:
@@ -299,41 +462,39 @@ class Worker:
             held.context.stop(Stop.SHUTDOWN)
         try:
             held.context.raise_if_stopped()
-            result = _checked(self._handler(held).run(held.context))
+            result = held.traced(lambda: self._handle(held), self.coordinator.worker_id)
             held.context.close()
         except errors.Divided as division:
             held.context.close()
             self._report_division(held, division)
         except BaseException as error:
             held.context.close()
-            if _is_for_the_process(error):
+            if is_for_the_process(error):
                 raise
             self._report_failure(held, failure_of(error, held.context.stop_reason))
         else:
             self._keep_result(held, result)
 
-    def _handler(self, held: Held) -> Handler:
+    def _handle(self, held: Held) -> Any:
         handler = self._handlers.get(held.assignment.kind)
         if handler is None:
             raise errors.PermanentFailure("no handler for this kind", code="no_handler")
-        return handler
+        if handler.scratch_share is not None:
+            held.context.reserve(handler.scratch_share)
+        return checked(handler.run(held.context))
 
     def _keep_result(self, held: Held, result: Any) -> None:
         if held.lost:
             self._drop(held)
             return
-        if not self._results:
-            self._results_since = time.monotonic()
-        self._results.append((held, result))
-        if time.monotonic() - self._results_since > REPORT_SECONDS:
-            self._report_results()
+        slot = held.slot
+        if not slot.results:
+            slot.results_since = time.monotonic()
+        slot.results.append((held, result))
+        if time.monotonic() - slot.results_since > REPORT_SECONDS:
+            self._report_results(slot.take_results())
 
-    def _take_results(self) -> list[tuple[Held, Any]]:
-        results, self._results = self._results, []
-        return results
-
-    def _report_results(self, results: list[tuple[Held, Any]] | None = None) -> None:
-        results = self._take_results() if results is None else results
+    def _report_results(self, results: list[tuple[Held, Any]]) -> None:
         if any(held.late for held, _ in results):
             # As after a long sleep: a short question before a long report.
             self.beat()
@@ -342,7 +503,8 @@ class Worker:
             for held, result in results
             if not held.lost
         ]
-        answers = self._answered(lambda: self.coordinator.complete_all(fresh)) if fresh else {}
+        with bound_to([held for held, _ in results], self.coordinator.worker_id):
+            answers = self._answered(lambda: self.coordinator.complete_all(fresh)) if fresh else {}
         for held, _ in results:
             job_id = held.assignment.job_id
             answer = (answers or {}).get(job_id, errors.ClaimLost.code)
@@ -396,10 +558,12 @@ class Worker:
     def _answered(self, call: Callable[[], T], held: Held | None = None) -> T | None:
         """Repeat a report until there is an answer; None when the claim is gone, or when a worker
         that is to leave has waited long enough."""
-        outages, give_up_at = 0, time.monotonic() + self._patience()
+        leases = [each.assignment.lease_seconds for each in list(self._held.values())]
+        outages, give_up_at = 0, time.monotonic() + FENCE_AT * max(leases, default=0)
         while not (held and held.lost):
             try:
-                answer = call()
+                with held.bound(self.coordinator.worker_id) if held else nullcontext():
+                    answer = call()
                 self._reached()
                 return answer
             except errors.Unavailable as error:
@@ -414,10 +578,6 @@ class Worker:
             else:
                 outages = self._rest(outages)
         return None
-
-    def _patience(self) -> float:
-        leases = [held.assignment.lease_seconds for held in list(self._held.values())]
-        return FENCE_AT * max(leases, default=0)
 
     def _report_progress(self, progress: Progress) -> None:
         held = self._held.get(progress.claim.claim_id)
@@ -438,61 +598,3 @@ class Worker:
 
     def _drop(self, held: Held) -> None:
         self._held.pop(held.assignment.claim_id, None)
-
-
-def _is_for_the_process(error: BaseException) -> bool:
-    """What a signal raises, it raises in the main thread. Anywhere else a handler's code has tried
-    to exit, or a library has panicked."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and isinstance(error, KeyboardInterrupt | SystemExit)
-
-
-def _checked(result: Any) -> Any:
-    """Refuse here what could not be reported later, and would hold up its neighbours."""
-    try:
-        size = len(msgspec.json.encode(result))
-    except (TypeError, ValueError) as error:
-        raise errors.PermanentFailure(
-            f"the handler's result is not JSON: {error}", code="bad_result"
-        ) from None
-    if size > RESULT_LIMIT_BYTES:
-        raise errors.PermanentFailure(
-            "the handler's result is larger than 1 MB: put it as an artifact", code="bad_result"
-        )
-    return result
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What an exception of a handler means for its job, in words that may be shown to strangers."""
-
-    error_class: str
-    code: str
-    message: str
-
-
-def failure_of(error: BaseException, stop: Stop | None) -> Failure | Stop:
-    """How to report a handler's exception; a `Stop` when there is nothing to report as failed."""
-    if stop is Stop.CLAIM_LOST or stop is Stop.SHUTDOWN:
-        return stop
-    match error:
-        case errors.Canceled():
-            return Failure("transient", "canceled", sanitize(error.message))
-        case errors.PermanentFailure():
-            return Failure("permanent", error.code or "permanent", sanitize(error.message))
-        case errors.TransientFailure():
-            return Failure("transient", error.code or "transient", sanitize(error.message))
-        case errors.RetryLater():
-            return Failure("resource", error.code or "resource", sanitize(error.message))
-        case errors.Unavailable():
-            return Failure("resource", error.code, sanitize(error.message))
-        case MemoryError():
-            return Failure("resource", "out_of_memory", "there was not enough memory")
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return Failure("resource", "disk_full", "the disk is full")
-        case OSError(errno=errno.EIO | errno.EROFS | errno.ESTALE | errno.ENODEV):
-            return Failure("resource", "disk_failed", "the disk cannot be used")
-        case _:
-            pass
-    log.exception("a handler failed", exc_info=error)
-    return Failure("transient", "handler_error", sanitize(f"{type(error).__name__}: {error}"))

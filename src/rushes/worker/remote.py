@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +21,7 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
-from rushes import errors
+from rushes import correlation, errors
 from rushes.protocol import (
     VERBS,
     Artifact,
@@ -43,6 +45,14 @@ FILE_SECONDS = 60.0
 CHUNK_BYTES = 1024 * 1024
 # One CopyObject takes no more; larger files go through the server.
 PRESIGN_LIMIT_BYTES = 4 * 2**30
+# What the first version of the protocol knew, and for how long no more than that is said to a
+# server that knows no more.
+FIRST_VERSION = {
+    "hello": ("kinds", "capabilities", "metadata", "boot_id"),
+    "claim": ("limit", "wait_seconds", "request_id", "boot_id"),
+    "heartbeat": ("claims", "stalled", "answered"),
+}
+PLAIN_SECONDS = 600.0
 CLAIM_HEADER = "Rushes-Claim"
 STRANGER = "what answers there is not a Rushes server"
 
@@ -79,6 +89,7 @@ class Remote(Coordinator):
         self._transport = transport
         self._interrupted = threading.Event()
         self._boot_id: str | None = None
+        self._plain_until = 0.0
 
     @cached_property
     def _plain(self) -> httpx2.Client:
@@ -87,8 +98,32 @@ class Remote(Coordinator):
         return httpx2.Client(timeout=timeout, transport=self._transport)
 
     def call(self, verb: Verb, arguments: JsonObject, seconds: float = 0) -> Any:
-        """`seconds`: how much longer than usual the answer may take."""
-        said = dict(verb.told(arguments))
+        """`seconds`: how much longer than usual the answer may take. A server from before versions
+        were told, which may stand beside a newer one, refuses what it does not know: then that is
+        left out, for a while."""
+        # What is as if it were not said is not.
+        given = {
+            name: value
+            for name, value in arguments.items()
+            if verb.parameters[name].is_required or value != verb.parameters[name].default
+        }
+        said = verb.told(given)
+        first = {name: said[name] for name in FIRST_VERSION.get(verb.name, said) if name in said}
+        if first == said or not self.is_understood:
+            return self._say(verb, first, seconds)
+        try:
+            return self._say(verb, said, seconds)
+        except errors.Invalid:
+            answer = self._say(verb, first, seconds)
+            self._plain_until = time.monotonic() + PLAIN_SECONDS
+            return answer
+
+    @property
+    def is_understood(self) -> bool:
+        return time.monotonic() >= self._plain_until
+
+    def _say(self, verb: Verb, told: JsonObject, seconds: float) -> Any:
+        said = dict(told)
         path, headers = verb.path, {}
         if verb.by_header:
             path = path.replace("{job_id}", said.pop("job_id"))
@@ -108,9 +143,14 @@ class Remote(Coordinator):
 
     def hello(self, hello: Hello) -> Terms | None:
         terms = super().hello(hello)
-        if terms and (left_out := sorted(set(hello.kinds) - set(terms.kinds))):
+        if (
+            terms
+            and not terms.upgrade
+            and (left_out := sorted(set(hello.kinds) - set(terms.kinds)))
+        ):
             log.warning("this worker's key is not for %s", ", ".join(left_out))
         self._boot_id = hello.boot_id
+        self.worker_id = terms.worker_id if terms else None
         return terms
 
     def claim(
@@ -119,11 +159,19 @@ class Remote(Coordinator):
         wait_seconds: float = 0,
         request_id: str | None = None,
         boot_id: str | None = None,
+        kinds: Sequence[str] | None = None,
+        terms_etag: str | None = None,
+        answered: Sequence[str] = (),
     ) -> list[Assignment]:
         if self._interrupted.is_set():
             return []
-        asked = {"limit": limit, "wait_seconds": wait_seconds, "request_id": request_id}
+        asked: dict[str, Any] = {
+            "limit": limit,
+            "wait_seconds": wait_seconds,
+            "request_id": request_id,
+        }
         asked["boot_id"] = boot_id or self._boot_id
+        asked |= {"kinds": kinds, "terms_etag": terms_etag, "answered": answered}
         found: list[Assignment] = self.call(VERBS["claim"], asked, seconds=wait_seconds)
         return found
 
@@ -140,7 +188,7 @@ class Remote(Coordinator):
 
     def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
         asked = _job(claim, media_id)
-        headers = {**_proof(claim), "Range": f"bytes={start}-"}
+        headers = {**_proof(claim), **_trace(), "Range": f"bytes={start}-"}
         with (
             self._failing_over(),
             _renamed(),
@@ -153,11 +201,8 @@ class Remote(Coordinator):
                 return
             address = answer.headers["location"]
         ranged = {"Range": headers["Range"]}
-        with _renamed(), self._plain.stream("GET", address, headers=ranged) as answer:
-            if answer.status_code == 403:
-                # It is good for no longer than the lease was when it was asked for.
-                raise errors.Unavailable("the storage's address is too old: ask for a new one")
-            yield from _chunks(answer)
+        with _storage_renamed(), self._plain.stream("GET", address, headers=ranged) as answer:
+            yield from _chunks_of_storage(answer, start)
 
     def put_artifact(
         self, claim: Claim, name: str, content: bytes | Path, seconds: float | None = None
@@ -187,16 +232,16 @@ class Remote(Coordinator):
             self._plain.close()
 
     def _put_past_the_server(self, url: str, content: bytes | Path, size: int) -> None:
-        with _renamed():
+        with _storage_renamed():
             headers = {"Content-Length": str(size)}
             answer = self._plain.put(url, content=_stream(content), headers=headers)
-        if not answer.is_success:
-            raise errors.StorageDown("the storage did not take a file", detail=answer.text[:500])
+        _check_storage(answer)
 
     def _send(
         self, method: str, path: str, *, seconds: float = ANSWER_SECONDS, **options: Any
     ) -> httpx2.Response:
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
+        options["headers"] = {**options.get("headers", {}), **_trace()}
         with self._failing_over():
             answer = self._reached(method, path, timeout=timeout, **options)
             _check_sender(answer)
@@ -205,12 +250,12 @@ class Remote(Coordinator):
 
     def _reached(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """From the first server that can be reached at all: it has not heard a word before."""
-        for _ in self._servers[1:]:
-            try:
-                return self._http.request(method, self._url(path), **options)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                self._turn_to_next()
         with _renamed():
+            for _ in self._servers[1:]:
+                try:
+                    return self._http.request(method, self._url(path), **options)
+                except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                    self._turn_to_next()
             return self._http.request(method, self._url(path), **options)
 
     @contextmanager
@@ -235,23 +280,32 @@ class Remote(Coordinator):
 
 def join(server: str, code: str, name: str) -> tuple[str, str]:
     """Use a join code up: the worker's id and its key. `server` as of `Remote`."""
-    first, *others = servers_in(server)
+    return _enter(servers_in(server), "join", {"code": code, "name": name}, {})
+
+
+def register(server: str, admin_secret: str, name: str) -> tuple[str, str]:
+    """The same for whoever knows the admin secret of the server's settings."""
+    return _enter(servers_in(server), "register", {"name": name}, {"X-Admin-Secret": admin_secret})
+
+
+def _enter(
+    servers: list[str], verb: str, said: dict[str, str], headers: dict[str, str]
+) -> tuple[str, str]:
+    first, *others = servers
     try:
         with _renamed():
             answer = httpx2.post(
-                f"{first}/api/v1/worker/join",
-                json={"code": code, "name": name},
-                timeout=ANSWER_SECONDS,
+                f"{first}/api/v1/worker/{verb}", json=said, headers=headers, timeout=ANSWER_SECONDS
             )
     except errors.Unavailable as error:
-        # What has got no connection has not used the code up.
+        # What has got no connection has not used a code up.
         if others and isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
-            return join(",".join(others), code, name)
+            return _enter(others, verb, said, headers)
         raise
     _check_sender(answer)
     _check(answer)
-    said = answer.json()
-    return said["worker_id"], said["key"]
+    made = answer.json()
+    return made["worker_id"], made["key"]
 
 
 class _renamed:
@@ -263,6 +317,17 @@ class _renamed:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
             raise errors.Unavailable("the server cannot be reached", detail=str(error)) from error
+
+
+class _storage_renamed:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
+            raise errors.StorageDown(
+                "the storage cannot be reached from this worker", detail=str(error)
+            ) from error
 
 
 def _check_sender(answer: httpx2.Response) -> None:
@@ -310,6 +375,35 @@ def _chunks(answer: httpx2.Response) -> Iterator[bytes]:
     yield from answer.iter_bytes(CHUNK_BYTES)
 
 
+def _chunks_of_storage(answer: httpx2.Response, start: int) -> Iterator[bytes]:
+    if answer.status_code == 416:
+        return
+    _check_storage(answer)
+    begins = re.match(r"bytes (\d+)-", answer.headers.get("content-range", ""))
+    if (int(begins[1]) if begins else 0) != start:
+        raise errors.StorageDown("the storage gave another part of the source than was asked for")
+    yield from answer.iter_bytes(CHUNK_BYTES)
+
+
+def _check_storage(answer: httpx2.Response) -> None:
+    """Whatever a storage answers, it says nothing about the claim."""
+    if answer.is_success:
+        return
+    answer.read()
+    detail = f"HTTP {answer.status_code} {answer.text[:500]}"
+    match answer.status_code:
+        case 403:
+            # A link is good for no longer than the lease was when it was asked for.
+            said = "the storage refuses a link: it is too old, or the server's clock is wrong"
+        case 404 if "NoSuchKey" in answer.text:
+            raise errors.NotFound("the storage has no such file", detail=detail)
+        case status if answer.has_redirect_location:
+            said = f"the storage leads elsewhere (HTTP {status}), which is not followed"
+        case status:
+            said = f"the storage is in trouble (HTTP {status})"
+    raise errors.StorageDown(said, detail=detail)
+
+
 def _job(claim: Claim, media_id: str | None) -> dict[str, str]:
     return {"job_id": claim.job_id, **({"media_id": media_id} if media_id else {})}
 
@@ -317,6 +411,12 @@ def _job(claim: Claim, media_id: str | None) -> dict[str, str]:
 def _proof(claim: Claim) -> dict[str, str]:
     """In a header, since addresses end up in logs."""
     return {CLAIM_HEADER: claim.claim_id}
+
+
+def _trace() -> dict[str, str]:
+    """So that what the server does is part of the trace that the job belongs to."""
+    trace = correlation.trace()
+    return {"traceparent": trace} if trace else {}
 
 
 def _digests(content: bytes | Path) -> tuple[int, str, str]:

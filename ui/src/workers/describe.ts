@@ -6,13 +6,67 @@ import { t } from "./texts";
 
 export type Tone = "good" | "busy" | "wait" | "bad" | "plain";
 
-const TONES: Record<string, Tone> = { idle: "good", busy: "busy", draining: "wait", offline: "bad" };
-const ORDER = ["busy", "idle", "draining", "active", "offline", "disabled"];
+const TONES: Record<string, Tone> = { idle: "good", busy: "busy", resting: "wait", draining: "wait", upgrade: "bad", offline: "bad" };
+const ORDER = ["busy", "idle", "resting", "draining", "upgrade", "active", "offline", "disabled"];
+const SETTINGS = ["schedule", "rest", "nice", "concurrency", "tags", "scratch_budget", "idle_unload"];
+// Of the server's whole process, not of one worker in it.
+const OF_PROCESS = ["nice", "idle_unload"];
 
 /** What is true of it first: being told to stop counts only for those that are there. */
 export function statusOf(worker: Worker): string {
   const isThere = worker.status === "idle" || worker.status === "busy";
-  return isThere && worker.state === "draining" ? "draining" : worker.status;
+  if (isThere && worker.upgrade) return "upgrade";
+  if (isThere && worker.state === "draining") return "draining";
+  return worker.status === "idle" && worker.resting_until ? "resting" : worker.status;
+}
+
+/** "Resting until 22:00", "Too old: upgrade". */
+export function statusText(worker: Worker, now: number): string {
+  const status = statusOf(worker);
+  if (status === "resting") return t.workers.resting(restsUntil(worker, now));
+  if (status === "upgrade") return worker.upgrade?.startsWith("too new") ? t.workers.tooNew : t.workers.tooOld;
+  return t.workers.status[status] ?? status;
+}
+
+/** "22:00", or "Mon 22:00" if that is not within a day; "" if it does not rest. */
+export function restsUntil(worker: Worker, now: number): string {
+  if (!worker.resting_until) return "";
+  const until = new Date(worker.resting_until);
+  const soon = until.getTime() - now < 24 * 3600 * 1000;
+  return until.toLocaleString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(soon ? {} : { weekday: "short" }) });
+}
+
+/** What an admin may say of it. */
+export const settingNames = (worker: Worker): string[] =>
+  SETTINGS.filter((name) => !(isInside(worker) && OF_PROCESS.includes(name)));
+
+/** What an admin has said of it, by name; empty where the worker is left to itself. */
+export function textsOf(worker: Worker): Record<string, string> {
+  const said = (name: string) => {
+    const now = worker.settings?.[name];
+    return now?.said_by === "server" ? now.text : "";
+  };
+  return Object.fromEntries(settingNames(worker).map((name) => [name, said(name)]));
+}
+
+/** What is not as it was; null: left to the worker again. */
+export function changesOf(before: Record<string, string>, now: Record<string, string>): Record<string, string | null> {
+  const changed = Object.entries(now).filter(([name, text]) => text.trim() !== before[name]);
+  return Object.fromEntries(changed.map(([name, text]) => [name, text.trim() || null]));
+}
+
+/** A setting's text in words. */
+export function valueOf(name: string, text: string): string {
+  return t.workers.values[`${name} ${text}`] ?? (text || t.workers.nothing);
+}
+
+/** What is out of the ordinary about it, in short: "nice 10 (set here)". */
+export function unusual(worker: Worker): string[] {
+  return SETTINGS.flatMap((name) => {
+    const now = worker.settings?.[name];
+    if (!now || now.said_by === "default" || !now.text || name === "tags") return [];
+    return [t.workers.setting(t.workers.settings[name] ?? name, valueOf(name, now.text), now.said_by === "server")];
+  });
 }
 
 export const toneOf = (status: string): Tone => TONES[status] ?? "plain";

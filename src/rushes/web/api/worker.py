@@ -16,14 +16,15 @@ import msgspec
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from rushes import errors, sanitize
+from rushes import correlation, errors, sanitize
 from rushes.accounts import access, keys, security_log, throttle
 from rushes.accounts.access import KeyHolder
 from rushes.db.database import Tx
-from rushes.dispatch import WorkerCalls, shown_hello
+from rushes.dispatch import WorkerCalls
 from rushes.fleet import store as fleet
+from rushes.fleet.words import shown_hello
 from rushes.fleet.worker import encode_limited
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.kinds import Grant
 from rushes.protocol import VERBS, Claim, Hello, capability_words
 from rushes.verbs import Verb
@@ -137,7 +138,8 @@ def _route(verb: Verb) -> Callable[..., Awaitable[Response]]:
     def answered(worker: KeyHolder, services: Services, given: dict[str, Any]) -> Response:
         body = given.pop("body", None)
         said = given if body is None else {**given, **body.model_dump(exclude_unset=True)}
-        answer = getattr(_calls(services, worker), verb.name)(**verb.understood(said))
+        with correlation.bound(worker_id=worker.id, job_id=said.get("job_id")):
+            answer = getattr(_calls(services, worker), verb.name)(**verb.understood(said))
         return _json(verb, answer)
 
     async def serve(worker: KeyHolder, services: Services, **given: Any) -> Response:
@@ -173,18 +175,25 @@ async def claim(
     """Up to `limit` jobs; with `wait_seconds` answered the moment one fits."""
     if services.stopping.is_set():
         raise _leaving()
+    if body.answered:
+        beat = services.dispatch.heartbeat
+        await in_thread(HEARTBEATS, beat, worker.id, (), (), body.answered)
     if body.boot_id is None or body.boot_id != worker.worker.boot_id:
         # Another process of it may have said hello since, to another server: its kinds count.
         worker = await in_thread(REPORTS, _as_it_is_now, services, worker)
+    if body.terms_etag not in (None, worker.worker.word.etag):
+        return _json(CLAIM, [])
     me = Claimant(
         id=worker.id,
         name=worker.name,
-        kinds=worker.kinds,
+        kinds=[kind for kind in worker.kinds if body.kinds is None or kind in body.kinds],
         capabilities=worker.worker.capabilities,
         boot_id=body.boot_id,
     )
     now = body.wait_seconds == 0
-    answer = services.dispatcher.ask(me, body.limit, body.request_id, now=now)
+    answer = services.dispatcher.ask(
+        me, body.limit, body.request_id, now=now, terms_etag=body.terms_etag
+    )
     if answer is None:
         raise _leaving()
     found = asyncio.wrap_future(answer)
@@ -271,8 +280,10 @@ async def put_artifact(
     held = Claim(job_id, claim_id)
     await in_thread(REPORTS, _calls(services, worker).check, held)
     pipe = _Pipe()
+    with correlation.bound(worker_id=worker.id, job_id=job_id):
+        put = correlation.carried(services.dispatch.put_artifact)
     saving = asyncio.get_running_loop().run_in_executor(
-        _writers, services.dispatch.put_artifact, held, name, pipe, sha256, seconds
+        _writers, put, held, name, pipe, sha256, seconds
     )
     saving.add_done_callback(pipe.close)
     try:

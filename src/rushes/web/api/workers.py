@@ -25,6 +25,7 @@ from rushes.web.services import Here
 router = APIRouter(prefix="/workers", tags=["workers"], responses=documented(401, 403, 404, 422))
 
 WorkerId = Annotated[str, Path(max_length=100)]
+Text = Annotated[str, Field(max_length=1000)]
 
 
 class InviteRequest(Body):
@@ -35,6 +36,41 @@ class InviteRequest(Body):
 class KeyRequest(Body):
     kinds: KindNames | None = Field(
         None, description="What it is for; those of the worker's newest key, if it is not said."
+    )
+
+
+class SettingsRequest(Body):
+    """All of them also as a text, as the command line has them."""
+
+    schedule: Text | None = Field(
+        None,
+        description="When it takes work, in its local time: `22:00-06:00`, `mon-fri 19:00-07:00;"
+        " sat,sun 00:00-24:00`, or `always`.",
+    )
+    rest: Text | None = Field(
+        None,
+        description="What becomes of the work in hand when that is over: `finish`, or `release`"
+        " to give it back.",
+    )
+    nice: int | Text | None = Field(
+        None, description="Of its tools, from 0 to 19; more leaves more to other programs."
+    )
+    concurrency: int | dict[str, int] | Text | None = Field(
+        None,
+        description="How many jobs at once: of each kind, and of all others together as `*`;"
+        " `transcode=1,transcribe=2`, or only a number.",
+    )
+    tags: list[Text] | Text | None = Field(
+        None, description="Words for which jobs may ask with `tag:WORD` among their `needs`."
+    )
+    scratch_budget: int | Text | None = Field(
+        None,
+        description="How many bytes its jobs may take on its disk together; `50GB`, or `none`.",
+    )
+    idle_unload: float | Text | None = Field(
+        None,
+        description="After how many seconds without speech its models leave the memory; `10min`,"
+        " or `never`.",
     )
 
 
@@ -90,6 +126,24 @@ def invite(
         )
 
     return once.run(services, who, body, models.Invite, make)
+
+
+@router.patch("/{worker_id}")
+def change(
+    worker_id: WorkerId, body: SettingsRequest, who: auth.Admin, services: Here
+) -> models.Worker:
+    """How it is to work: it hears of it within seconds, and needs no restart. What is said here
+    wins over what it was started with; null takes it back."""
+    said = body.model_dump(exclude_unset=True)
+
+    def set_settings(tx: Tx) -> models.Worker:
+        access.set_worker_settings(tx, worker_id, said)
+        tx.wake_after_commit(services.bell.ring)
+        return _view(services, tx, worker_id)
+
+    shown = services.db.run(set_settings)
+    services.known_workers.forget(worker_id)
+    return shown
 
 
 @router.post("/{worker_id}/disable")
