@@ -1,8 +1,8 @@
 """A fleet that waits: what many remote workers cost one server on PostgreSQL, and whom they delay.
 
 The workers are played by another process, over real connections: each waits for a job in a long
-poll and sends heartbeats besides, as `rushes worker` does. One worker is measured first, and all
-the others against it; each figure is one line, `ratio NAME VALUE goal <=…`:
+poll and sends heartbeats besides, as workers of protocol 1.0 do (1.1 needs none). One worker is
+measured first, and all the others against it; each figure is one line, `ratio NAME VALUE goal <=…`:
 
   fleet_idle_tx_per_s          transactions a second while all of them wait
   fleet_extra_tx_per_job       transactions a job costs more than with one worker
@@ -257,6 +257,7 @@ class Play:
     port: int
     pickups: list[float] = field(default_factory=list)
     heartbeats: list[float] = field(default_factory=list)
+    beats: list[asyncio.Task[None]] = field(default_factory=list)
     waiting: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -291,7 +292,8 @@ async def work(stage: Play, key: str, number: int) -> None:
     boot_id = f"boot_{number:032x}"
     talk = await Talk.open(stage.port, key)
     await talk.call("hello", {"kinds": [KIND], "boot_id": boot_id})
-    asyncio.create_task(beat(stage, key, number))  # noqa: RUF006  ends with the process
+    # Nobody else holds it, and a task that nobody holds may end at any time.
+    stage.beats.append(asyncio.create_task(beat(stage, key, number)))
     first = True
     asked = 0
     while True:

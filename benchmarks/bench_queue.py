@@ -21,7 +21,8 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.contestants import arena, claim_cost
@@ -36,7 +37,12 @@ NAMES = (
     "rushes_sqlite",
     "raw_sqlite",
     "huey_sqlite",
+    "rushes_pg_untold",
+    "rushes_pg_remote",
+    "celery_redis",
 )
+# Who is measured with a transaction held open.
+PINNED = ("rushes_pg", "pgqueuer_pg")
 # How waiting workers hear of jobs; measured apart, by `--modes`.
 MODES = ("rushes_pg", "rushes_pg_redis", "rushes_pg_hybrid", "rushes_pg_away")
 
@@ -54,9 +60,20 @@ class Plan:
     backlog_seconds: float = 10.0
     few: int = 1_000
     many: int = 1_000_000
+    pinned_jobs: int = 20_000
+    pinned_seconds: float = 20.0
 
 
-QUICK = Plan(jobs=1_000, rounds=1, one_by_one=100, samples=10, backlog=5_000, many=20_000)
+QUICK = Plan(
+    jobs=1_000,
+    rounds=1,
+    one_by_one=100,
+    samples=10,
+    backlog=5_000,
+    many=20_000,
+    pinned_jobs=1_000,
+    pinned_seconds=2.0,
+)
 
 
 class Figures:
@@ -80,6 +97,8 @@ def main() -> None:
     # Asked to stop: still end the server and the children, and remove their files.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     plan = QUICK if options.quick else Plan()
+    if options.pinned_seconds:
+        plan = replace(plan, pinned_seconds=options.pinned_seconds)
     jobs = options.jobs or plan.jobs
     names = MODES if options.modes else [name for name in NAMES if name in options.only]
     contestants = [arena.Contestant(name) for name in names]
@@ -89,27 +108,29 @@ def main() -> None:
         directory.chmod(0o755)
         (directory / "server").mkdir()
         server = services.Postgres.start(directory / "server", durable=True)
-        redis = services.Redis.start(directory) if options.modes else None
+        redis = services.Redis.start(directory, durable=not options.modes)
         try:
-            if redis is not None:
+            if options.modes:
                 os.environ["RUSHES_REDIS_URL"] = redis.url
-                print(redis.source)
+            print(redis.source)
             print(f"{server.source}; {os.cpu_count()} cores; {jobs:,} jobs, {plan.rounds} rounds")
-            ground = arena.Arena(directory, server)
-            for number in range(plan.rounds):
+            ground = arena.Arena(directory, server, redis)
+            for number in range(0 if options.pinned else plan.rounds):
                 for contestant in contestants:
                     note(f"round {number + 1}: {contestant.title}")
                     measure_pickup(ground, contestant, plan, figures)
                     if not options.pickup:
                         measure_drains(ground, contestant, jobs, figures)
                         measure_one_by_one(ground, contestant, plan, figures)
+                        measure_writers(ground, contestant, plan, figures)
             for contestant in contestants if not options.pickup else ():
-                measure_backlog(ground, contestant, plan, figures)
-                if not options.no_million:
+                if not options.pinned:
+                    measure_backlog(ground, contestant, plan, figures)
+                if not (options.no_million or options.pinned):
                     measure_claims(ground, contestant, plan, figures)
+                measure_pinned(ground, contestant, plan, figures)
         finally:
-            if redis is not None:
-                redis.stop()
+            redis.stop()
             server.stop()
     print_table(contestants, figures)
     print_goals(figures)
@@ -123,6 +144,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pickup", action="store_true", help="pickup and idle CPU, nothing else")
     parser.add_argument("--modes", action="store_true", help="pickup by RUSHES_QUEUE_MODE")
     parser.add_argument("--no-million", action="store_true", help="leave out the claims at 1 M")
+    parser.add_argument("--pinned", action="store_true", help="work beside an open transaction")
+    parser.add_argument(
+        "--pinned-seconds", type=float, help="of work while a transaction is open (20)"
+    )
     options = parser.parse_args()
     options.pickup = options.pickup or options.modes
     if unknown := set(options.only) - set(NAMES):
@@ -133,6 +158,8 @@ def parse() -> argparse.Namespace:
 def measure_drains(
     ground: arena.Arena, contestant: arena.Contestant, jobs: int, figures: Figures
 ) -> None:
+    if not contestant.can("drain"):
+        return
     jobs = contestant.jobs(jobs)
     for processes in (1, 2):
         with ground.database(contestant) as url:
@@ -167,6 +194,17 @@ def measure_one_by_one(
         figures.add(contestant.name, "one_by_one", plan.one_by_one / answer["seconds"])
 
 
+def measure_writers(
+    ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
+) -> None:
+    """Sixteen of them, four in a process."""
+    if contestant.can("write"):
+        jobs = 4 * plan.one_by_one
+        with ground.database(contestant) as url:
+            seconds = arena.write(contestant, url, jobs, processes=4)
+        figures.add(contestant.name, "writers", jobs / seconds)
+
+
 def measure_pickup(
     ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
 ) -> None:
@@ -181,7 +219,7 @@ def measure_pickup(
 def measure_backlog(
     ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
 ) -> None:
-    if not contestant.can("serve"):
+    if not contestant.can("serve") or not contestant.can("drain"):
         return
     note(f"backlog of {plan.backlog:,}: {contestant.title}")
     with ground.database(contestant) as url:
@@ -204,6 +242,27 @@ def measure_claims(
     figures.add(contestant.name, "claim_many", with_many * 1000)
 
 
+def measure_pinned(
+    ground: arena.Arena, contestant: arena.Contestant, plan: Plan, figures: Figures
+) -> None:
+    """The last drains of so many seconds of work, with a transaction open all the time and without:
+    what has died since it began is in the way of every claim."""
+    if contestant.name not in PINNED:
+        return
+    for name, hold in (("free", nullcontext), ("pinned", arena.pinned)):
+        note(f"{plan.pinned_seconds:.0f} seconds of work, {name}: {contestant.title}")
+        rates, spent = [], 0.0
+        with ground.database(contestant) as url, hold(url):
+            while spent < plan.pinned_seconds:
+                arena.ask(contestant.name, "fill", url, plan.pinned_jobs)
+                limits = plan.pinned_jobs, arena.CHILD_SECONDS
+                began, [answer] = arena.race(contestant, url, *limits, processes=1)
+                seconds = answer["last_at"] - began
+                rates.append(answer["jobs"] / seconds)
+                spent += seconds
+        figures.add(contestant.name, name, *rates[-max(1, len(rates) // 3) :])
+
+
 def print_table(contestants: list[arena.Contestant], figures: Figures) -> None:
     heads = ["", "one by one /s", "batch /s", "drain /s", "2 proc. /s", "backlog /s"]
     heads += ["pickup p50 / p99 ms", "CPU µs/job", "idle CPU %"]
@@ -222,6 +281,8 @@ def print_table(contestants: list[arena.Contestant], figures: Figures) -> None:
         first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join([first.strip().ljust(widths[0]), *others]))
     for each in contestants:
+        if writers := figures.get(each.name, "writers"):
+            print(f"{each.title}: {writers:,.0f} /s enqueued by sixteen writers")
         if settled := figures.get(each.name, "settled1"):
             print(f"{each.title}: {settled:,.0f} /s until the last event has its position, too")
         if few := figures.get(each.name, "claim_few"):
@@ -239,6 +300,18 @@ def print_goals(figures: Figures) -> None:
         ("drain_pg_vs_pgqueuer", "rushes_pg drain1", "pgqueuer_pg drain1", ">=1.0"),
         ("drain2_pg_vs_pgqueuer", "rushes_pg drain2", "pgqueuer_pg drain2", ">=1.0"),
         ("drain_sqlite_vs_huey", "rushes_sqlite drain1", "huey_sqlite drain1", ">=5.0"),
+        ("batch_pg_vs_pgqueuer", "rushes_pg batch", "pgqueuer_pg batch", ">=1.0"),
+        ("one_by_one_pg_vs_pgqueuer", "rushes_pg one_by_one", "pgqueuer_pg one_by_one", ">=1.0"),
+        (
+            "one_by_one_sqlite_vs_huey",
+            "rushes_sqlite one_by_one",
+            "huey_sqlite one_by_one",
+            ">=1.0",
+        ),
+        ("writers16_told_vs_untold", "rushes_pg writers", "rushes_pg_untold writers", ">=0.9"),
+        ("drain_pinned_vs_free_pg", "rushes_pg pinned", "rushes_pg free", ">=0.9"),
+        ("drain_pinned_vs_free_pgqueuer", "pgqueuer_pg pinned", "pgqueuer_pg free", "none"),
+        ("pickup_p50_remote_vs_celery", "rushes_pg_remote pickup", "celery_redis pickup", "<=1.0"),
         ("pickup_p50_pg_vs_pgqueuer", "rushes_pg pickup", "pgqueuer_pg pickup", "<=1.0"),
         ("pickup_p50_sqlite_vs_huey", "rushes_sqlite pickup", "huey_sqlite pickup", "<=1.0"),
         ("idle_cpu_sqlite_vs_huey", "rushes_sqlite idle", "huey_sqlite idle", "<=1.0"),

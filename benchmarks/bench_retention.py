@@ -34,7 +34,7 @@ from running import Running
 from rushes import Rushes, count_store, queue_report
 from rushes.db.database import Database, Tx
 from rushes.jobs.prune_store import Keep
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.retention import Retention
 
 DATABASES = ("sqlite", "postgres")

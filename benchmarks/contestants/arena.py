@@ -105,15 +105,19 @@ class Contestant:
 class Arena:
     """The databases of a run, below one directory; empty ones are copies of a prepared one."""
 
-    def __init__(self, directory: Path, server: services.Postgres) -> None:
+    def __init__(self, directory: Path, server: services.Postgres, redis: services.Redis) -> None:
         self._directory = directory
         self._server = server
+        self._redis = redis
         self._numbers = count(1)
         self._prepared: set[str] = set()
 
     @contextmanager
     def database(self, contestant: Contestant) -> Iterator[str]:
         """The URL, or the path, of an empty database with the contestant's tables."""
+        if contestant.module.DATABASE == "redis":
+            yield self._redis.url
+            return
         self._prepare(contestant)
         name = f"{contestant.name}_{next(self._numbers)}"
         if contestant.module.DATABASE == "postgres":
@@ -160,6 +164,15 @@ def settle(url: str) -> None:
         connection_.close()
 
 
+@contextmanager
+def pinned(url: str) -> Iterator[None]:
+    """Somebody has a transaction open: whatever dies meanwhile cannot be removed."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT 1")
+        yield
+
+
 def read(url: str, query: str) -> int:
     if "://" in url:
         with psycopg.connect(url) as connection:
@@ -188,6 +201,21 @@ def race(
         for child in children:
             child.go()
         return began, [child.answer() for child in children]
+
+
+def write(contestant: Contestant, url: str, jobs: int, processes: int) -> float:
+    """Seconds in which several processes together have enqueued so many jobs."""
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(Child(contestant.name, "write", url, jobs // processes))
+            for _ in range(processes)
+        ]
+        for child in children:
+            child.wait_until_ready()
+        began = time.monotonic()
+        for child in children:
+            child.go()
+        return max(float(child.answer()["last_at"]) for child in children) - began
 
 
 def pickup(contestant: Contestant, url: str, samples: int) -> list[float]:

@@ -20,6 +20,8 @@ def main(name: str, action: str, url: str, jobs: int, seconds: float) -> None:
             began = time.monotonic()
             spent = getattr(contestant, action)(url, jobs)
             say({"seconds": spent or time.monotonic() - began})
+        case "write":
+            say({"last_at": contestant.write(url, jobs)})
         case "drain":
             tally = Tally(jobs, seconds)
             extra = contestant.drain(url, tally)

@@ -10,7 +10,7 @@ from benchmarks.contestants import rushes_any
 
 from rushes import Rushes
 from rushes.db.database import Tx
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 
 CLAIMS = 300
 PAGE = 100_000

@@ -17,7 +17,7 @@ from benchmarks.contestants import rushes_any
 
 from rushes import events
 from rushes.db.database import Tx
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.protocol import Claim
 
 Statement = tuple[str, dict[str, Any]]

@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import msgspec
-from benchmarks.contestants.tally import Latencies, Tally, send_paced
+from benchmarks.contestants.tally import Latencies, Tally, send_paced, wait_for_go
 
 from rushes import JobContext, NewJob, Rushes, config
 from rushes.protocol import Assignment, Completion, Coordinator
@@ -17,6 +18,8 @@ from rushes.worker.loop import Worker
 
 BATCH = 300
 ENQUEUE_BATCH = 1_000
+# In each process that only writes.
+WRITERS = 4
 DONE = "SELECT count(*) FROM jobs WHERE state = 'completed'"
 LEFT = "SELECT count(*) FROM jobs WHERE state <> 'completed'"
 
@@ -68,6 +71,21 @@ def enqueue_in_batches(url: str, jobs: int) -> float:
 
 
 fill = enqueue_in_batches
+
+
+def write(url: str, jobs: int) -> float:
+    """So many jobs one by one, by several threads at once; returns when the last was in."""
+    with open_app(url) as app:
+        app.workers()
+        wait_for_go()
+        share = range(jobs // WRITERS)
+        with ThreadPoolExecutor(WRITERS) as writers:
+            for done in [
+                writers.submit(lambda: [app.enqueue("noop", {"n": n}) for n in share])
+                for _ in range(WRITERS)
+            ]:
+                done.result()
+        return time.monotonic()
 
 
 class UntilDrained:

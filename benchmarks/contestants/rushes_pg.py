@@ -11,6 +11,7 @@ from benchmarks.contestants.rushes_any import (
     prepare,
     send,
     serve,
+    write,
 )
 
 TITLE = "Rushes (PostgreSQL)"
@@ -19,4 +20,13 @@ SHARE = 1.0
 DONE = rushes_any.DONE
 LEFT = rushes_any.LEFT
 
-__all__ = ["drain", "enqueue_in_batches", "enqueue_one_by_one", "fill", "prepare", "send", "serve"]
+__all__ = [
+    "drain",
+    "enqueue_in_batches",
+    "enqueue_one_by_one",
+    "fill",
+    "prepare",
+    "send",
+    "serve",
+    "write",
+]
