@@ -10,6 +10,9 @@ BENCH_READY := .venv-bench/.ready
 PAGES := src/rushes/web/static/index.html
 PAGE_SOURCES := $(shell find ui -path ui/node_modules -prune -o -type f ! -name schema.d.ts -print) docs/openapi.json
 
+# Some machines forbid it for all programs; a run would compile every test in each of its processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Debian splits venv off from Python; as root we can fetch it.
 define venv
 $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -qq \
@@ -17,19 +20,22 @@ $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -
 	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 endef
 
-.PHONY: setup run test check pages browser ffmpeg fmt reference lint types contracts mutants soak bench bench-queue bench-retention bench-upload bench-sse bench-api bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet screenshots lock clean
+.PHONY: setup run test check check-images wheel pages browser ffmpeg fmt reference release-archive lint types contracts mutants soak bench bench-queue bench-retention bench-upload bench-sse bench-api bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet simulate screenshots lock clean
 
 setup: $(READY)
 
-$(READY): requirements-dev.txt pyproject.toml
+# By itself: it may need apt-get, as a browser may, and only one can run at a time.
+.venv/.made:
 	@$(call venv,.venv)
+	@touch $@
+
+$(READY): requirements-dev.txt pyproject.toml | .venv/.made
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@ $(RUN_READY)
 
-$(RUN_READY): requirements.txt pyproject.toml
-	@$(call venv,.venv)
+$(RUN_READY): requirements.txt pyproject.toml | .venv/.made
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m compileall -q src
@@ -44,9 +50,11 @@ run: $(RUN_READY) $(PAGES)
 
 test: check
 
-# More processes than cores: a third of their time they wait for others.
-check: $(READY)
-	@$(MAKE) --no-print-directory -j2 lint types contracts pages browser ffmpeg
+# What waits for downloads goes on beside what computes. More test processes than cores: half of
+# their time they wait for others.
+check:
+	@$(MAKE) --no-print-directory -j2 setup ffmpeg
+	@$(MAKE) --no-print-directory -j3 lint types contracts pages
 	$(BIN)/pytest -n 3 --dist worksteal
 
 # Types and component tests of the pages. Without a Node that is new enough they are only built, by
@@ -58,7 +66,7 @@ pages: $(READY) $(PAGES)
 		&& npm run --silent types && npm run --silent check && npm test --silent
 
 # Tests that play videos need a browser; without one, and without the right to install it, they are skipped.
-browser:
+browser: | .venv/.made
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \
 		&& apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 		|| echo "no Chromium: tests that play videos are skipped (apt-get install chromium)"
@@ -90,8 +98,20 @@ reference: $(READY)
 	$(BIN)/python -m rushes.settings > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 	$(BIN)/python -m rushes.protocol docs/worker-protocol.md
 
+# The source of a release, to be run beside the next one: at each release, before its schema changes again.
+release-archive: $(READY)
+	$(BIN)/python tests/upgrades/make_release.py $(COMMIT)
+
 clean:
 	rm -rf .venv .venv-bench build dist ui/node_modules src/rushes/web/static .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# With the pages inside: `pip install dist/rushes-*.whl`.
+wheel: $(READY)
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# The steps of the Dockerfile in clean Debian roots, and what they make, tried out. Needs root and debootstrap.
+check-images: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m deployment.images $(IMAGES)
 
 # Longer than `make test`: wrong versions of Rushes that the suite has to notice.
 mutants: $(READY)
@@ -139,6 +159,10 @@ bench-search: $(READY)
 bench-fleet: $(READY)
 	$(BIN)/python benchmarks/bench_fleet.py
 
+# Ten thousand workers on a virtual clock: SIZES="--workers 2000 --database postgres".
+simulate: $(READY)
+	$(BIN)/python benchmarks/simulate.py $(SIZES)
+
 bench-sse: $(READY)
 	$(BIN)/python benchmarks/bench_sse.py
 
@@ -149,9 +173,10 @@ $(BENCH_READY): requirements-bench.txt pyproject.toml
 	@touch $@
 
 # Hashed requirements without index hosts; works with plain pip.
-LOCK := uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-header --no-annotate \
-	--python-version 3.11
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 lock:
-	$(LOCK) --extra postgres --extra redis --extra ffmpeg --extra speech -o requirements.txt
-	$(LOCK) --extra postgres --extra redis --extra ffmpeg --extra speech --group dev -o requirements-dev.txt
-	$(LOCK) --extra postgres --group bench -o requirements-bench.txt
+	$(LOCK) pyproject.toml --extra postgres --extra redis --extra ffmpeg --extra speech --extra otel -o requirements.txt
+	$(LOCK) pyproject.toml --extra postgres --extra redis --extra ffmpeg --extra speech --extra otel --group dev -o requirements-dev.txt
+	$(LOCK) pyproject.toml --extra postgres --group bench -o requirements-bench.txt
+	$(LOCK) --group build -o requirements-build.txt
+	$(LOCK) --group cuda -o requirements-cuda.txt

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 import ffmpegs
@@ -30,6 +31,9 @@ _directory: list[tempfile.TemporaryDirectory[str]] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     """Once per run, before the parallel workers start; they inherit the addresses."""
+    # How long an example takes says more of the machine than of the code.
+    hypothesis.settings.register_profile("tests", deadline=None)
+    hypothesis.settings.load_profile("tests")
     if hasattr(config, "workerinput"):
         return
     directory = tempfile.TemporaryDirectory(prefix="rushes-tests-", ignore_cleanup_errors=True)
@@ -50,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     worlds.stack.close()
+    worlds.drop_idle()
     while _running:
         _running.pop().stop()
     while _directory:
@@ -89,7 +94,18 @@ def sqlite_world(tmp_path: Path) -> Iterator[worlds.World]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database with the real clock, for whole processes."""
+    """With the schema, nothing in it and the real clock, for whole processes."""
+    if request.param == "sqlite":
+        worlds.copy_migrated(tmp_path / "rushes.db")
+        yield f"sqlite:///{tmp_path}/rushes.db"
+    else:
+        with worlds.postgres_database() as url:
+            yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Without a schema."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/rushes.db"
     else:

@@ -23,6 +23,7 @@ class Proxy:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self._listener: socket.socket | None = None
+        self._is_cut = False
 
     def open(self) -> Proxy:
         self._listener = socket.create_server(("127.0.0.1", self.port))
@@ -39,6 +40,15 @@ class Proxy:
         self._loud = threading.Event()
         self._loud.set()
 
+    def cut(self) -> None:
+        """The connections there are, and each that is made from now on, at once."""
+        self._is_cut = True
+        _close(self._open)
+        self._open = []
+
+    def mend(self) -> None:
+        self._is_cut = False
+
     def __enter__(self) -> Proxy:
         return self
 
@@ -48,20 +58,27 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for each in [self._listener, *self._open, *self._silenced]:
-            if each is not None:
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-                each.close()
+        listener = [] if self._listener is None else [self._listener]
+        _close([*listener, *self._open, *self._silenced])
 
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
                 near, _ = listener.accept()
+                if self._is_cut:
+                    near.close()
+                    continue
                 far = socket.create_connection(("127.0.0.1", self._to))
                 self._open += [near, far]
                 for pair in ((near, far), (far, near)):
                     threading.Thread(target=_pump, args=(*pair, self._loud), daemon=True).start()
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+        each.close()
 
 
 def _pump(source: socket.socket, target: socket.socket, loud: threading.Event) -> None:

@@ -26,7 +26,8 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 import world as worlds
 from rushes import config, handlers, serving, settings, wakeup
 from rushes.accounts import access
-from rushes.serving import Server, listening
+from rushes.serving import Server
+from rushes.startup import listening
 from rushes.web import server
 from rushes.web.services import Services
 from rushes.worker.loop import Handler
@@ -93,11 +94,16 @@ _idle: list[FastAPI] = []
 
 
 def _app(services: Services) -> FastAPI:
-    if services.is_https or not _idle:
+    if _is_own(services) or not _idle:
         return server.create_app(services)
     app = _idle.pop()
     app.state.services = services
     return app
+
+
+def _is_own(services: Services) -> bool:
+    """Whether its headers are not those of all others."""
+    return services.is_https or services.links is not None
 
 
 setattr(serving, "create_app", _app)  # noqa: B010  it is theirs, not ours to name
@@ -157,7 +163,7 @@ class Running(Clients):
             if http is not None:
                 http.should_exit = True
             self._thread.join(20)
-            if http is not None and not self.services.is_https:
+            if http is not None and not _is_own(self.services):
                 assert isinstance(http.config.app, FastAPI)
                 _idle.append(http.config.app)
             check_database(self.rushes.db)

@@ -147,7 +147,7 @@ class Postgres(Server):
 
 class Redis(Server):
     @classmethod
-    def start(cls, directory: Path, *, binaries: str | None = None) -> Redis:
+    def start(cls, directory: Path, *, durable: bool = False, binaries: str | None = None) -> Redis:
         wanted = binaries or os.environ.get("RUSHES_TEST_REDIS_BINARIES")
         found = shutil.which("redis-server")
         system = Path(found) if found else None
@@ -156,7 +156,8 @@ class Redis(Server):
         data = directory.resolve() / "redis"
         data.mkdir()
         command = [*_leash(), str(program), "--bind", "127.0.0.1", "--save", ""]
-        command += ["--appendonly", "no", "--dir", str(data), "--port"]
+        kept = ["yes", "--appendfsync", "always"] if durable else ["no"]
+        command += ["--appendonly", *kept, "--dir", str(data), "--port"]
         return cls(f"{product} {_version(program)} from {origin}", data, command)
 
     @property

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rushes import config, errors
+from rushes import config, errors, setting_field
 from rushes import settings as known
 
 ROOT = Path(__file__).parent.parent
@@ -118,7 +122,9 @@ def test_the_file_must_use_fitting_types(said: str, tmp_path: Path) -> None:
 
 def test_words_are_one_of_a_few(tmp_path: Path) -> None:
     assert load(tmp_path, POLICY="FAIR").policy == "fair"
-    assert problems(tmp_path, POLICY="lifo") == "RUSHES_POLICY: must be fifo or fair, not 'lifo'"
+    assert (
+        problems(tmp_path, POLICY="lifo") == "RUSHES_POLICY: must be auto, fifo or fair, not 'lifo'"
+    )
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
@@ -250,7 +256,7 @@ def test_the_database_password_is_never_shown(url: str, tmp_path: Path) -> None:
     ],
 )
 def test_hiding_leaves_the_rest_readable(value: Any, secret: str | None, shown: str) -> None:
-    assert known.hide(value, secret) == shown
+    assert setting_field.hide(value, secret) == shown
 
 
 def test_settings_are_frozen(tmp_path: Path) -> None:
@@ -277,3 +283,26 @@ def test_an_admin_token_that_could_be_guessed_is_refused(token: str, tmp_path: P
     assert "RUSHES_ADMIN_TOKEN: must be at least 32 characters" in refused.value.message
     assert token not in refused.value.message
     assert config.load({"RUSHES_ADMIN_TOKEN": "x" * 32}, tmp_path).admin_token == "x" * 32
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may write everywhere."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def test_a_data_directory_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(errors.BadSetting, match=r"RUSHES_DATA_DIR: .* cannot be made"):
+        config.make_data_dir(tmp_path / "file" / "data")
+    with tempfile.TemporaryDirectory() as others:
+        Path(others).chmod(0o555)
+        with as_nobody(), pytest.raises(errors.BadSetting, match="belong to the user who runs"):
+            config.make_data_dir(Path(others))

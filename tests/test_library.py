@@ -254,7 +254,7 @@ def test_a_signal_that_comes_while_workers_start_gives_the_job_back(rushes: Rush
 BREAKS_DOWN_ONCE = """
 from rushes.worker.loop import Worker
 work = Worker._work
-def break_down(worker, heart):
+def break_down(worker, *slot):
     Worker._work = work
     raise SystemExit
 Worker._work = break_down

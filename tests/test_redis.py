@@ -114,6 +114,11 @@ def until(condition: Callable[[], bool]) -> None:
         threading.Event().wait(0.01)
 
 
+def all_read(redis: Any) -> bool:
+    """Whether there is a group for each stream."""
+    return bool(redis.exists(*STREAMS) == len(STREAMS))
+
+
 def pending(redis: Any) -> int:
     return sum(redis.xpending(stream, redis_link.GROUP)["pending"] for stream in STREAMS)
 
@@ -134,8 +139,11 @@ def test_a_job_of_another_process_wakes_by_its_stream_and_is_acknowledged(
 ) -> None:
     here, there = open_rushes(), open_rushes()
     waiting = Waiting(here)
+    until(lambda: all_read(redis))
     job = there.enqueue("noop", priority="high")
     assert waiting.result() == [job.id]
+    # Whoever begins to listen looks once more: that may be between the commit and the hint.
+    until(lambda: redis.xlen(STREAMS[0]) > 0)
     [(_, entry)] = redis.xrange(STREAMS[0])
     assert entry == {b"kind": b"noop", b"job": job.id.encode(), b"jobs": b"1"}
     assert [redis.xlen(each) for each in STREAMS] == [1, 0, 0]
@@ -338,9 +346,13 @@ def test_what_a_dead_server_has_read_is_taken_over_and_it_is_forgotten(
 
 
 def test_whoever_closes_leaves_the_group(open_rushes: Open, redis: Any) -> None:
-    here, there = open_rushes(), open_rushes()
-    still_wakes(here, there, 1)
-    assert len(consumers(redis, STREAMS[1])) == 1
+    here = open_rushes()
+    waiting = Waiting(here)
+    until(lambda: all_read(redis))
+    # Who reads is known to Redis from the first entry on.
+    redis.xadd(STREAMS[1], {"kind": "noop", "job": "", "jobs": 1})
+    until(lambda: len(consumers(redis, STREAMS[1])) == 1)
+    waiting.stop()
     here.close()
     assert consumers(redis, STREAMS[1]) == set()
 

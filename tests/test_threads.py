@@ -69,6 +69,16 @@ def test_one_that_broke_down_is_down_until_it_has_worked_for_a_while(
     thread.join(30)
 
 
+def test_a_server_that_leaves_tells_all_but_the_chores(server: Running) -> None:
+    """Whom it does not tell it would wait for, as long as it waits for anybody."""
+    server.server.leave()
+    others = [each for each in server.services.threads if each.name != "chores"]
+    for thread in others:
+        thread.join(30)
+    assert "retention" in {each.name for each in others}
+    assert not [each.name for each in others if each.is_alive()]
+
+
 @pytest.mark.parametrize("part", ["chores", "fan-out", "transcode-1"])
 def test_a_server_part_of_which_breaks_down_says_so_and_works_on(
     serve: Callable[..., Running], hurried: None, monkeypatch: pytest.MonkeyPatch, part: str

@@ -18,6 +18,7 @@ from rushes import (
     config,
     errors,
     ids,
+    kinds,
     protocol,
     queue_report,
     redis_link,
@@ -27,20 +28,24 @@ from rushes import (
 from rushes import clock as clocks
 from rushes.db import dialects, schema
 from rushes.db.database import Database, Tx
-from rushes.dispatch import Dispatch, Local
+from rushes.dispatch import Dispatch
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import FleetWorker
+from rushes.in_process import Local
 from rushes.jobs import read_store, store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.policy import Policy
 from rushes.jobs.prune_store import Keep
-from rushes.jobs.queue import Enqueued, Queue, QueueTerms
+from rushes.jobs.queue import Enqueued, Queue
 from rushes.jobs.read_store import Attempt, JobCount, JobFilter
+from rushes.jobs.terms import QueueTerms
 from rushes.jobs.why import Explanation
+from rushes.metrics import Metrics
 from rushes.records import JsonObject
 from rushes.redis_link import RedisLink
 from rushes.redis_wakeup import RedisWakeup
 from rushes.storage import storage
+from rushes.storage.observed import observed
 from rushes.storage.storage import Storage
 from rushes.threads import Supervised
 from rushes.worker.context import JobContext
@@ -72,28 +77,37 @@ class Rushes:
         migrate: bool = True,
     ) -> None:
         self.settings = settings or config.load()
+        self.metrics = Metrics()
         # None where Redis is not used.
         self.redis = redis_link.open_link(self.settings)
         self.db = Database(database_url or self.settings.database_url, clock)
         self._handlers: dict[str, Handler] = {}
         self._one_shots: dict[tuple[str, ...], Worker] = {}
         try:
-            if migrate:
+            if migrate and self.settings.migrate == "auto":
                 schema.migrate(self.db)
             schema.check(self.db)
         except BaseException:
             self.db.close()
             raise
         self.bell = _bell(self.db, self.redis, falls_back=self.settings.queue_mode == "hybrid")
-        self.queue = Queue(terms(self.settings), bell=self.bell, kinds=self._known_kinds)
+        self.queue = Queue(
+            terms(self.settings), bell=self.bell, kinds=self._known_kinds, metrics=self.metrics
+        )
         self.dispatch = Dispatch(
             self.db,
             self.queue,
             lambda: self.storage,
             heartbeat_seconds=self.settings.heartbeat_interval,
             keep_completed_qualities=self.settings.keep_completed_qualities,
+            metrics=self.metrics,
         )
-        self.chores = chores.Chores(self.db, self.queue, sweep_seconds=self.settings.sweep_interval)
+        self.chores = chores.Chores(
+            self.db,
+            self.queue,
+            sweep_seconds=self.settings.sweep_interval,
+            metrics=self.metrics,
+        )
         self.retention = retention.Retention(
             self.db,
             Keep(
@@ -106,7 +120,7 @@ class Rushes:
     @cached_property
     def storage(self) -> Storage:
         """Opened when the first file needs it."""
-        return storage.open(self.settings.storage_url)
+        return observed(storage.open(self.settings.storage_url), self.metrics)
 
     @property
     def engine(self) -> sa.Engine:
@@ -311,6 +325,7 @@ def terms(settings: config.Settings) -> QueueTerms:
         max_attempts=settings.max_attempts,
         policy=Policy(settings.policy),
         prefer_wait_ms=int(settings.prefer_wait * 1000),
+        limit_keys={kinds.TRANSCRIBE.name: f"engine:{settings.engine}"},
     )
 
 
@@ -333,8 +348,12 @@ def _new(kind: str, args: JsonObject | None, options: JsonObject) -> NewJob:
 
 def _looks_around(new: NewJob) -> bool:
     """For a twin, for the media, for the parent: nothing may change in between."""
-    found = (new.dedupe_key, new.retry_of, new.media_id, new.parent_id)
-    return any(each is not None for each in found)
+    return not (
+        new.dedupe_key is None
+        and new.retry_of is None
+        and new.media_id is None
+        and new.parent_id is None
+    )
 
 
 def _connection_of(connection: sa.Connection | sa.orm.Session) -> sa.Connection:

@@ -185,6 +185,21 @@ def _read_secret(
         given.take(name, value, SettingOrigin("environment", label), label)
 
 
+def make_data_dir(path: Path) -> None:
+    """Raises BadSetting where nothing can be kept."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.BadSetting(
+            f"RUSHES_DATA_DIR: {path} cannot be made: {error.strerror}"
+        ) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise errors.BadSetting(
+            f"RUSHES_DATA_DIR: {path} cannot be written; make it belong to the user who runs this,"
+            " or choose another"
+        )
+
+
 def _check_together(given: _PartialSettings) -> None:
     """Each rule needs two good values; a bad one was reported already."""
     claim = given.values.get("claim_duration", FIELDS["claim_duration"].default)

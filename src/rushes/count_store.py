@@ -132,7 +132,8 @@ _INCIDENTS = f"""
     FROM events JOIN jobs ON jobs.id = events.job_id
     JOIN attempts ON attempts.job_id = events.job_id AND attempts.epoch = events.epoch
     WHERE events.pos > :after AND events.pos <= :until AND (
-      (events.state = 'queued' AND outcome IN ('lost','stalled'))
+      (events.state = 'queued' AND coalesce(job_was, '') <> 'queued'
+        AND outcome IN ('lost','stalled'))
       OR (events.state = 'failed' AND (
         events.attempt >= jobs.max_attempts OR outcome IN ('deferred','released')
         OR events.error_code IN ('poison','attempts_exhausted','too_many_claims'))))

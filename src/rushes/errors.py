@@ -3,6 +3,7 @@
 RushesError
 ├── Invalid          the request can never work      BadField · BadSetting · UnsupportedDatabase
 │                                                    TooLarge · UnsupportedMedia · WrongChecksum
+│                                                    NotSupported
 ├── NotFound         no such thing                   Gone · NoSuchModel
 ├── Unauthorized     who are you?
 ├── TooMany          not so much, or not so often
@@ -13,7 +14,7 @@ RushesError
 │                                                    UploadBusy · WrongOffset · EditedMeanwhile
 └── Unavailable      try later                       DatabaseBusy · DatabaseDown · DiskFull
                                                      ReadOnly · SchemaTooNew · SchemaTooOld
-                                                     StorageDown · RedisDown
+                                                     SchemaInUse · StorageDown · RedisDown
 JobOutcome           raised by handlers: PermanentFailure · TransientFailure · RetryLater
                      Canceled · Stopped · Divided
 """
@@ -33,6 +34,12 @@ class RushesError(Exception):
         super().__init__(message or self.code)
         self.message = message or self.code
         self.detail = detail
+
+
+def for_operators(error: RushesError) -> str:
+    """What went wrong and, where it is known, what to do."""
+    hint = error.hint if isinstance(error, StorageDown) else ""
+    return f"{error.message}: {hint}" if hint else error.message
 
 
 class Invalid(RushesError):
@@ -67,6 +74,12 @@ class WrongChecksum(Invalid):
 
 class BadSetting(Invalid):
     code = "bad_setting"
+
+
+class NotSupported(Invalid):
+    """A server that is asked does not know how."""
+
+    code = "not_supported"
 
 
 class UnsupportedDatabase(Invalid):
@@ -187,9 +200,14 @@ class DiskFull(Unavailable):
 
 
 class StorageDown(Unavailable):
-    """Files cannot be read or written: out of reach, not permitted, or broken."""
+    """Files cannot be read or written: out of reach, not permitted, or broken. `hint` is for
+    whoever runs the server: why, and what to do."""
 
     code = "storage_down"
+
+    def __init__(self, message: str = "", *, detail: str = "", hint: str = "") -> None:
+        super().__init__(message, detail=f"{hint}; {detail}" if hint else detail)
+        self.hint = hint
 
 
 class RedisDown(Unavailable):
@@ -208,6 +226,12 @@ class SchemaTooNew(Unavailable):
 
 class SchemaTooOld(Unavailable):
     code = "schema_too_old"
+
+
+class SchemaInUse(Unavailable):
+    """Somebody relies on the schema as it is, or holds a table for too long."""
+
+    code = "schema_in_use"
 
 
 class JobOutcome(Exception):

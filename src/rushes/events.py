@@ -21,6 +21,11 @@ _RENAMED = [
 FAMILY = f"CASE kind {' '.join(_RENAMED)} ELSE kind END"
 
 
+# Of a job, what an event is made of.
+COLUMNS = """jobs.id, jobs.kind, jobs.media_id, jobs.user_id, jobs.state, jobs.progress, jobs.stage,
+    jobs.attempt, jobs.claim_epoch, jobs.processed_by_worker_id, jobs.error_code"""
+
+
 def from_changed(verb: str, data: str = "NULL", *, was: str = "state") -> str:
     """The statement that tells of each row in `changed`; the arguments are SQL text of that row.
     `was`: its state before; NULL for a new job. Without, it has not changed."""
@@ -45,9 +50,21 @@ def append(tx: Tx, type: str, **facts: Any) -> None:
     )
 
 
-def assign_positions(tx: Tx) -> range:
+def first_waiting(tx: Tx, since: int) -> int:
+    """The first that waits for its position, of those from `since` on; the last that has one if
+    none does."""
+    row = tx.one(
+        """
+        SELECT coalesce((SELECT min(seq) FROM events WHERE pos IS NULL AND seq >= :since),
+            (SELECT seq FROM events WHERE pos = (SELECT pos FROM event_head)), 0) AS seq""",
+        since=since,
+    )
+    return int(row["seq"]) if row else 0
+
+
+def assign_positions(tx: Tx, since: int = 0) -> range:
     """Number what has committed since; returns the new positions. Any replica may run it at any
-    time."""
+    time. `since`: those that were written before wait for another time."""
     # The lock comes first, in a statement of its own: on PostgreSQL a statement that waited for
     # it would still see the table as it was before the wait, and number rows twice.
     before = tx.one("UPDATE event_head SET pos = pos WHERE id = 1 RETURNING pos")
@@ -55,9 +72,11 @@ def assign_positions(tx: Tx) -> range:
         """
         UPDATE events SET pos = fresh.pos
         FROM (SELECT seq, (SELECT pos FROM event_head) + row_number() OVER (ORDER BY seq) AS pos
-              FROM (SELECT seq FROM events WHERE pos IS NULL ORDER BY seq LIMIT :batch) AS page
+              FROM (SELECT seq FROM events WHERE pos IS NULL AND seq >= :since ORDER BY seq
+                    LIMIT :batch) AS page
              ) AS fresh
         WHERE events.seq = fresh.seq AND events.pos IS NULL""",
+        since=since,
         batch=BATCH,
     )
     after = tx.one(

@@ -27,7 +27,9 @@ class Kind:
     `housekeeping`: nobody waits for it. `remote`: workers outside the server may run it.
     `by_people`: may be started on a media by whoever it belongs to, with any arguments. `events`:
     the family that its jobs' events are told in, if that is not its name. `parts`: what it may be
-    divided into. `shared`: its files are also shown to whoever has a share link of the media."""
+    divided into. `shared`: its files are also shown to whoever has a share link of the media.
+    `limit_key`: what its jobs have in common with others, such as `engine:openai`: an admin may
+    limit how many of them run at once."""
 
     name: str
     label: str = ""
@@ -40,6 +42,7 @@ class Kind:
     by_people: bool = True
     events: str | None = None
     parts: tuple[str, ...] = ()
+    limit_key: str | None = None
 
     def __post_init__(self) -> None:
         for word in (self.name, self.output):

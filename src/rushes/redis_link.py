@@ -36,6 +36,8 @@ PRIORITIES = ("high", "normal", "low")
 GROUP = "servers"
 # In the words of whichever command finds out; UNBLOCKED is for who was waiting just then.
 NO_GROUP = ("NOGROUP", "UNBLOCKED", "no such key")
+# Of one question; they may be gone again before it is answered.
+GROUPS_MADE = 5
 LOOK, EVENTS = "look", "events"
 # Nothing depends on an entry: what is older than these is of no use to anybody.
 STREAM_LENGTH = 10_000
@@ -318,13 +320,14 @@ class RedisLink:
         go at any time."""
         import redis
 
-        try:
-            return call()
-        except redis.ResponseError as error:
-            if not str(error).startswith(NO_GROUP):
-                raise
-            self._make_groups()
-            return call()
+        for _ in range(GROUPS_MADE):
+            try:
+                return call()
+            except redis.ResponseError as error:
+                if not str(error).startswith(NO_GROUP):
+                    raise
+                self._make_groups()
+        return call()
 
     def _make_groups(self) -> None:
         """From now on: of what was told before, everybody is told to look once more."""

@@ -6,7 +6,7 @@ nothing more, give back what is held, end streams and connections, close.
 
 from __future__ import annotations
 
-import fcntl
+import gc
 import hashlib
 import json
 import logging
@@ -18,31 +18,42 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import uvicorn
 
-from rushes import config, errors, handlers, ids, kinds, limits, logs, protocol, queue_report
+from rushes import (
+    config,
+    errors,
+    handlers,
+    ids,
+    kinds,
+    limits,
+    logs,
+    protocol,
+    queue_report,
+    startup,
+    tracing,
+)
 from rushes.accounts import access, security_store, throttle
 from rushes.accounts import store as accounts
 from rushes.app import STOP_SECONDS, Rushes
 from rushes.db.database import Tx
-from rushes.dispatch import Local
 from rushes.engines.registry import Registry, options
 from rushes.event_channels import EventPublisher
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
 from rushes.folders import FolderWatcher
+from rushes.in_process import Local
 from rushes.jobs import read_store
 from rushes.jobs.job import Priority
 from rushes.live import Relay
 from rushes.media import pipeline, purge, trash
 from rushes.settings import Settings
 from rushes.threads import Supervised
-from rushes.tools import programs
+from rushes.tools import process, programs
 from rushes.transcripts import search, vocabulary
 from rushes.transcripts import store as transcripts
 from rushes.transcripts.on_disk import TranscriptFolder
@@ -55,24 +66,24 @@ from rushes.webhooks import fanout
 from rushes.webhooks import store as webhooks
 from rushes.webhooks.deliver import Deliver
 from rushes.worker import capabilities
+from rushes.worker.conduct import Conduct
 from rushes.worker.loop import Handler, Worker
+from rushes.worker_settings import WorkerSettings, inside_server
 
 T = TypeVar("T")
 log = logging.getLogger("rushes")
 
 WORKER_PREFIX = "wrk_server_"
-LOCK_FILE, ADDRESS_FILE = "serve.lock", "server.json"
+ADDRESS_FILE = "server.json"
 SCAN_EVERY_TICKS = 360
 FORGET_MS = 7 * 86_400_000
 # A retry after so long begins anew.
 PASSAGES_MS = 30 * 86_400_000
 # Connections that are still busy when the server leaves get this long.
 GRACE_SECONDS = 5
-BACKLOG = 2048
 # Messages are slow, and must hold up neither each other nor the purging.
 MESSENGERS = 4
-# Between two looks whether a service that is waited for is up.
-WAIT_SECONDS = 0.5
+# What others may be about to put right: they start it, migrate, or stop old servers.
 TELL_SECONDS = 0.5
 CHORES, RETENTION = "chores", "retention"
 
@@ -80,6 +91,8 @@ CHORES, RETENTION = "chores", "retention"
 def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
     """Until SIGTERM or Ctrl-C. `announce` gets the lines for whoever started it."""
     logs.configure(settings.log_format)
+    announce = logs.announcer(settings.log_format, announce)
+    tracing.configure("rushes")
     # Recordings, and a database with what signs in: nobody else's to read.
     os.umask(0o077)
     if threading.current_thread() is threading.main_thread():
@@ -88,13 +101,13 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
     log.info("at most %d files may be open", limits.raise_file_limit())
     if told := config.about_old_names():
         log.warning("%s", told)
-    with _owned(settings), listening(settings) as (settings, sockets):
+    with startup.owned(settings), startup.listening(settings) as (settings, sockets):
         with_server = settings.database_url.startswith("postgres")
-        server = _once_up(lambda: Server(settings), settings, announce, waits=with_server)
+        server = startup.once_up(lambda: Server(settings), settings, announce, waits=with_server)
         try:
             storage = server.rushes.storage
-            _once_up(storage.check, settings, announce, waits=storage.on_network)
-            _once_up(server.rushes.check_redis, settings, announce, waits=True)
+            startup.once_up(storage.check, settings, announce, waits=storage.on_network)
+            startup.once_up(server.rushes.check_redis, settings, announce, waits=True)
             log.info("%s", server.services.engines.described())
             server.start()
             lines = list(server.greeting())
@@ -102,9 +115,12 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
                 announce(line)
             if sys.stdout.isatty() and addresses.is_open(settings):
                 announce(addresses.qr_code(lines, settings))
-            server.run_http(sockets)
+            # What is there by now stays: looking through all of it for garbage would hold up
+            # everybody for a quarter of a second, every few minutes.
+            server.run_http(sockets, on_built=gc.freeze)
         finally:
             server.stop()
+            tracing.close()
 
 
 class Server:
@@ -139,6 +155,7 @@ class Server:
             self._forget,
             self._cut_ended,
             self._index_moments,
+            self._unload_idle,
         ]
         if place := self.settings.transcripts_dir:
             self.rushes.chores.also.append(TranscriptFolder(self.rushes.db, Path(place)).tick)
@@ -169,7 +186,9 @@ class Server:
             return None
         return access.make_link(tx, admin.id)
 
-    def run_http(self, sockets: list[socket.socket]) -> None:
+    def run_http(
+        self, sockets: list[socket.socket], on_built: Callable[[], None] = lambda: None
+    ) -> None:
         options = uvicorn.Config(
             create_app(self.services),
             http=Connection,
@@ -183,6 +202,7 @@ class Server:
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         self.http = HttpServer(options, self.leave)
+        on_built()
         self.http.run(sockets=sockets)
 
     def leave(self) -> None:
@@ -198,6 +218,7 @@ class Server:
         self.services.relay.close()
         if self._folder is not None:
             self._folder.stop()
+        self.rushes.retention.stop()
         for worker in self._crew:
             worker.stop()
         _join([each for each in self.services.threads if each.name != CHORES])
@@ -212,7 +233,6 @@ class Server:
         # Whoever was asked first may still be at it; a silent database ends it sooner.
         self._gave_back.wait(GRACE_SECONDS)
         self.rushes.chores.stop()
-        self.rushes.retention.stop()
         # Others may be in the hands of a handler that does not listen; these are ours.
         ours = [each for each in self.services.threads if each.name in (CHORES, RETENTION)]
         _join(ours, GRACE_SECONDS)
@@ -248,8 +268,10 @@ class Server:
         table = handlers.table(self.settings.handlers, engines=self.services.engines)
         of_speech = kinds.making(kinds.TRANSCRIPT)
         others = {kind: run for kind, run in table.items() if kind not in of_speech}
-        self._crew_of("transcode", others, self.settings.transcode_workers)
-        self._start_listeners({kind: run for kind, run in table.items() if kind in of_speech})
+        process.niceness.set(self.settings.worker_nice)
+        own = inside_server(self.settings)
+        self._crew_of("transcode", others, self.settings.transcode_workers, own=own)
+        self._start_listeners({kind: run for kind, run in table.items() if kind in of_speech}, own)
         self._start_housekeeping()
 
     def _start_housekeeping(self) -> None:
@@ -260,7 +282,8 @@ class Server:
             self.rushes.db, self.rushes.storage, grace_ms=grace_ms, trash_ms=trash_ms
         )
         purging = {pipeline.PURGE: Handler(remover)}
-        telling = {pipeline.WEBHOOK: Handler(Deliver(self.rushes.db, self.settings))}
+        deliver = Deliver(self.rushes.db, self.settings, metrics=self.rushes.metrics)
+        telling = {pipeline.WEBHOOK: Handler(deliver)}
         if idle := kinds.servers_own() - purging.keys() - telling.keys():
             raise errors.BadSetting(f"nobody here runs jobs of the kind {min(idle)!r}")
         self._crew_of("house", purging, 1)
@@ -269,7 +292,7 @@ class Server:
         # The operator hears of trouble, however many receivers keep the others waiting.
         self._crew_of("alert", telling, 1, most_per_user=most, lowest_priority=Priority.HIGH)
 
-    def _start_listeners(self, speech: Mapping[str, Handler]) -> None:
+    def _start_listeners(self, speech: Mapping[str, Handler], own: WorkerSettings) -> None:
         count = self.settings.transcription_workers
         reason = self._why_no_speech() if speech and count else None
         if reason:
@@ -278,7 +301,7 @@ class Server:
             "stands_aside": self._leaves_speech_to_others,
             "unable": {pipeline.TRANSCRIBE: reason} if reason else None,
         }
-        self._crew_of("transcribe", speech, count, **common)
+        self._crew_of("transcribe", speech, count, own=own, **common)
         # Whoever waits for a sentence does not wait for the hours that others have uploaded. The
         # engine hears one window at a time, so it is the next one that they wait for at most.
         urgent = min(count, 1)
@@ -299,10 +322,11 @@ class Server:
         *,
         stands_aside: Callable[[], bool] | None = None,
         unable: Mapping[str, str] | None = None,
+        own: WorkerSettings | None = None,
         **claiming: Any,
     ) -> Worker:
-        """`unable`: why its jobs of a kind can only fail, as things are now. Who may have to stand
-        aside claims by itself: that is decided at the last moment."""
+        """`own`: how it works, unless an admin says otherwise. `unable`: why its jobs of a kind can
+        only fail, as things are now."""
         host = socket.gethostname()
         transport = Local(
             self.rushes.dispatch,
@@ -313,7 +337,7 @@ class Server:
             worker_name=f"{host} {name}",
             poll_seconds=self.settings.poll_interval,
             stands_aside=stands_aside or (lambda: False),
-            ask=None if stands_aside else self.services.dispatcher.ask,
+            ask=self.services.dispatcher.ask,
             **claiming,
         )
         metadata = {"host": host, "pid": os.getpid(), "place": "server", **capabilities.pod()}
@@ -332,7 +356,7 @@ class Server:
             ),
             heartbeat_seconds=self.settings.heartbeat_interval,
             keep_completed_qualities=self.settings.keep_completed_qualities,
-            scratch_root=self.settings.data_dir / "scratch",
+            conduct=Conduct(own, scratch_root=self.settings.data_dir / "scratch"),
         )
 
     @property
@@ -374,7 +398,7 @@ class Server:
             "token": self.services.local_token,
             "pid": os.getpid(),
         }
-        with open(path, "w", opener=_private) as file:
+        with open(path, "w", opener=startup.private) as file:
             json.dump(said, file)
 
     # Now and then
@@ -450,6 +474,10 @@ class Server:
             ):
                 pass
 
+    def _unload_idle(self, tick: int) -> None:
+        if seconds := self.settings.worker_idle_unload:
+            self.services.engines.unload_idle(seconds)
+
     def _cut_ended(self, tick: int) -> None:
         """Of people whom another server has sent away."""
         open_streams.cut_ended(self.services)
@@ -477,82 +505,9 @@ def services(rushes: Rushes) -> Services:
         chores=rushes.chores,
         relay=Relay(rushes.db, rushes.chores.number_events),
         engines=Registry(options(rushes.settings)),
+        metrics=rushes.metrics,
         local_token=secrets.token_urlsafe(32),
     )
-
-
-def _once_up(
-    call: Callable[[], T], settings: Settings, announce: Callable[[str], None], *, waits: bool
-) -> T:
-    """Machines start their services in any order. What is no server of its own is not waited for:
-    a wrong path does not become right."""
-    give_up_at = time.monotonic() + (settings.startup_wait if waits else 0)
-    said = False
-    while True:
-        try:
-            return call()
-        except (errors.DatabaseDown, errors.StorageDown, errors.RedisDown) as error:
-            if time.monotonic() >= give_up_at:
-                raise
-            if not said:
-                announce(f"Waiting up to {settings.startup_wait:g} s: {error.message}")
-            said = True
-            time.sleep(WAIT_SECONDS)
-
-
-@contextmanager
-def _owned(settings: Settings) -> Iterator[None]:
-    """One server per data directory: two on one SQLite file would each think they are alone."""
-    _make_data_dir(settings.data_dir)
-    lock = settings.data_dir / LOCK_FILE
-    with open(lock, "a", opener=_private) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise errors.WrongState(
-                "another server is using this data directory; stop it first, or give this one"
-                " a RUSHES_DATA_DIR of its own"
-            ) from None
-        yield
-
-
-def _make_data_dir(path: Path) -> None:
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.stat().st_mode & 0o077:
-            log.warning(
-                "other users of this machine may look into the data directory: chmod 700 %s", path
-            )
-    except OSError as error:
-        raise errors.BadSetting(
-            f"RUSHES_DATA_DIR: {path} cannot be made: {error.strerror}"
-        ) from error
-
-
-@contextmanager
-def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket]]]:
-    """Bound before anything else is started, so that a taken port is known at once. The settings
-    come back with the real port."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((settings.host, settings.port))
-        except OSError as error:
-            raise errors.BadSetting(
-                f"RUSHES_HOST and RUSHES_PORT: cannot listen on {settings.host} port"
-                f" {settings.port}: {error.strerror}"
-            ) from error
-        # Until it listens, another program could still take the same port.
-        listener.listen(BACKLOG)
-        port = listener.getsockname()[1]
-        if port != settings.port:
-            base_url = settings.base_url if settings.has_base_url else ""
-            settings = msgspec.structs.replace(settings, port=port, base_url=base_url)
-        yield settings, [listener]
-    finally:
-        listener.close()
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float = STOP_SECONDS) -> None:
@@ -560,10 +515,6 @@ def _join(threads: Sequence[threading.Thread], seconds: float = STOP_SECONDS) ->
     latest = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0, latest - time.monotonic()))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _fingerprint(host: str, data_dir: Path) -> str:

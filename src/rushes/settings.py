@@ -1,4 +1,4 @@
-"""Every setting: its name, bounds, default and sentence, and how it is shown without secrets.
+"""Every setting: its name, bounds, default and sentence.
 
 `config` reads them; `python -m rushes.settings` prints `docs/settings.md`. Must not import anything
 that is slow to start.
@@ -6,27 +6,20 @@ that is slow to start.
 
 from __future__ import annotations
 
-import re
 import sys
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from rushes import units
+from rushes.setting_field import SettingField
 from rushes.units import DAY, GIB, HOUR, MINUTE
 
 PREFIX = "RUSHES_"
 CONFIG = "RUSHES_CONFIG"
 DEFAULT_FILE = "rushes.toml"
-HIDDEN = "***"
-
-# SQLAlchemy reads a URL in the same way: user, a colon, anything, an at sign.
-PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@", re.DOTALL)
-PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 
 def _seconds(description: str, lowest: float, highest: float) -> msgspec.Meta:
@@ -96,6 +89,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "How long `serve` waits for PostgreSQL, a bucket, or Redis that is not up yet.", 0, HOUR
         ),
     ] = 60.0
+    migrate: Annotated[
+        Literal["auto", "never"], _text("Whether `serve` migrates, or waits for `rushes migrate`.")
+    ] = "auto"
     poll_interval: Annotated[
         float,
         _seconds("How often an idle worker asks for work when nobody wakes it.", 0.01, HOUR),
@@ -104,13 +100,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, _seconds("How long one attempt may take, unless its job says.", 0.1, 7 * DAY)
     ] = 6 * HOUR
     max_attempts: Annotated[
-        int,
-        msgspec.Meta(ge=1, le=100, description="How often a job is tried, unless it says."),
+        int, msgspec.Meta(ge=1, le=100, description="How often a job is tried, unless it says.")
     ] = 3
     policy: Annotated[
-        Literal["fifo", "fair"],
-        msgspec.Meta(description="Who is next: the oldest job, or each user in turn."),
-    ] = "fifo"
+        Literal["auto", "fifo", "fair"],
+        _text("Who is next: the oldest, users in turn, or turns once two wait."),
+    ] = "auto"
     prefer_wait: Annotated[
         float,
         _seconds("How long a job that prefers, say, a GPU is kept for a worker with one.", 0, HOUR),
@@ -160,6 +155,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             expected="a URL such as file:///srv/rushes or s3://bucket/prefix",
         ),
     ] = ""
+    storage_playback: Annotated[
+        Literal["server", "redirect"],
+        msgspec.Meta(
+            description="How segments, pictures and downloads reach whoever watches: through the"
+            " server, or by a redirect to a link of the storage (S3 only), so that their bytes"
+            " bypass the server. The bucket must allow the pages' origin then: `rushes storage"
+            " setup`."
+        ),
+    ] = "server"
+    storage_link_life: Annotated[
+        float,
+        _seconds(
+            "How long such a link works; for so long can whoever has it still read that one file"
+            " after a share has ended or a media was deleted.",
+            MINUTE,
+            HOUR,
+        ),
+    ] = 5 * MINUTE
     keep_completed_qualities: Annotated[
         bool,
         msgspec.Meta(
@@ -234,8 +247,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _text("Where models are kept.", default="DATA_DIR/models", expected="a path"),
     ] = None
     engine_device: Annotated[
-        Literal["auto", "cpu", "cuda"],
-        msgspec.Meta(description="What the speech engine runs on."),
+        Literal["auto", "cpu", "cuda"], _text("What the speech engine runs on.")
     ] = "auto"
     engine_threads: Annotated[
         int,
@@ -246,6 +258,53 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     engine_max_loaded: Annotated[
         int, msgspec.Meta(ge=1, le=100, description="How many models stay in memory.")
     ] = 2
+    worker_schedule: Annotated[
+        str,
+        _text(
+            "When workers take work, in local time: 22:00-06:00, mon-fri 19:00-07:00, always. Of"
+            " `rushes worker`, and of the encoding and transcribing inside the server; so are the"
+            " other settings of workers. An admin's word for a worker wins."
+        ),
+    ] = ""
+    worker_rest: Annotated[
+        Literal["", "finish", "release"],
+        msgspec.Meta(
+            description="What becomes of work in hand when those hours are over: it is finished,"
+            " or given back."
+        ),
+    ] = ""
+    worker_nice: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=19,
+            description="How nice ffmpeg and the speech engine are to other programs, up to 19.",
+        ),
+    ] = 0
+    worker_concurrency: Annotated[
+        str,
+        _text(
+            "How many jobs `rushes worker` runs at once: a number, or by kind, such as"
+            " transcode=1,transcribe=2; one if it is not said."
+        ),
+    ] = ""
+    worker_tags: Annotated[
+        str,
+        _text("Words that jobs may need of a worker as tag:WORD, separated by commas."),
+    ] = ""
+    worker_scratch_budget: Annotated[
+        int,
+        _bytes("How much the temporary files of a worker's jobs may take; 0: what there is."),
+    ] = 0
+    worker_idle_unload: Annotated[
+        float,
+        _seconds(
+            "After how long without speech its models leave the memory, and that of the graphics"
+            " card; 0: never.",
+            0,
+            7 * DAY,
+        ),
+    ] = 0.0
     engine_auto_download: Annotated[
         bool, msgspec.Meta(description="Whether a missing model is downloaded when a job needs it.")
     ] = True
@@ -354,7 +413,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "127.0.0.1"
     log_format: Annotated[
         Literal["auto", "human", "json"],
-        msgspec.Meta(description="How the log is written; auto is human on a terminal."),
+        _text("How the log is written; auto is human on a terminal."),
     ] = "auto"
     max_upload_size: Annotated[int, _bytes("The largest file that is accepted; 0 means any.")] = 0
     user_quota: Annotated[
@@ -464,19 +523,7 @@ def variable(name: str) -> str:
 
 
 def show(name: str, value: Any) -> str:
-    """The value for people, without what is secret."""
-    if FIELDS[name].is_duration:
-        return "never" if FIELDS[name].is_kept and not value else units.format_seconds(value)
-    if FIELDS[name].is_size:
-        return units.format_bytes(value)
-    return str(hide(value, FIELDS[name].secret))
-
-
-def hide(value: Any, secret: str | None) -> Any:
-    """`secret` as a field is marked: None, "whole", or "url" for the password inside a URL."""
-    if secret == "url":
-        return PASSWORD_OPTION.sub(rf"\1{HIDDEN}", PASSWORD.sub(rf"\1:{HIDDEN}@", str(value)))
-    return HIDDEN if secret and value else value
+    return FIELDS[name].show(value)
 
 
 def describe() -> str:
@@ -506,84 +553,6 @@ have a unit: `500MB`, `10GiB`. What holds a secret can be read from a file inste
 
 | name | default | meaning |
 |---|---|---|"""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingField:
-    """One setting, read off the annotations of `Settings`."""
-
-    name: str
-    type: Any
-    meta: msgspec.Meta
-    default: Any
-
-    @property
-    def secret(self) -> str | None:
-        return (self.meta.extra or {}).get("secret")
-
-    @property
-    def is_duration(self) -> bool:
-        return bool((self.meta.extra or {}).get("duration"))
-
-    @property
-    def is_kept(self) -> bool:
-        return bool((self.meta.extra or {}).get("kept"))
-
-    @property
-    def is_size(self) -> bool:
-        return bool((self.meta.extra or {}).get("size"))
-
-    @property
-    def shown_default(self) -> str:
-        written = (self.meta.extra or {}).get("default")
-        return str(written or show(self.name, self.default))
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.meta.description} Must be {self.expected}."
-
-    @property
-    def expected(self) -> str:
-        """What fits in "must be …"."""
-        kind, low, high = typing.get_args(self.type)[0], self.meta.ge, self.meta.le
-        if written := (self.meta.extra or {}).get("expected"):
-            return str(written)
-        if self.is_duration:
-            assert low is not None
-            assert high is not None
-            return f"a duration from {units.format_seconds(low)} to {units.format_seconds(high)}"
-        if self.is_size:
-            return "a size such as 500MB or 10GiB"
-        if kind is int:
-            return f"a whole number from {low} to {high}"
-        if kind is bool:
-            return "true or false"
-        if choices := typing.get_args(kind):
-            return f"{', '.join(choices[:-1])} or {choices[-1]}"
-        return "a path" if kind is Path else "text"
-
-    def convert(self, value: Any) -> Any:
-        """Raises msgspec.ValidationError."""
-        if isinstance(value, str):
-            value = value.strip()
-            if self.is_kept and value.lower() == "never":
-                value = 0.0
-            elif self.is_duration and (seconds := units.parse_seconds(value)) is not None:
-                value = seconds
-            elif self.is_size and (size := units.parse_bytes(value)) is not None:
-                value = size
-            elif typing.get_origin(typing.get_args(self.type)[0]) is Literal:
-                value = value.lower()
-        converted = msgspec.convert(value, self.type, strict=False, dec_hook=_path)
-        if not self.is_kept or converted == 0 or converted >= DAY:
-            return converted
-        raise msgspec.ValidationError("shorter than a day")
-
-
-def _path(kind: type, value: Any) -> Any:
-    if kind is Path and isinstance(value, str):
-        return Path(value)
-    raise TypeError(f"not a {kind.__name__}")
 
 
 def _fields() -> Iterator[SettingField]:

@@ -28,6 +28,8 @@ log = logging.getLogger("rushes.wakeup")
 # NOTIFY makes commits wait for each other (measured: half the throughput with 16 writers), so in a
 # rush it is sent by a thread of its own, after the commit, for all that came within this time.
 COALESCE_SECONDS = 0.005
+# No rush: nothing was enqueued here for so long.
+QUIET_SECONDS = 0.025
 RECONNECT_SECONDS = 1.0
 # How long closing may have to wait for the listener.
 LISTEN_SECONDS = 0.5
@@ -260,7 +262,7 @@ class PostgresWakeup:
 
     def is_quiet(self) -> bool:
         now = time.monotonic()
-        quiet, self._asked_at = now - self._asked_at > COALESCE_SECONDS, now
+        quiet, self._asked_at = now - self._asked_at > QUIET_SECONDS, now
         return quiet
 
     def mark(self) -> int:
@@ -311,6 +313,8 @@ class PostgresWakeup:
 
     def _tell(self) -> None:
         with self._connect() as connection:
+            # There is nothing in it to be kept, and those who commit need not wait for its sync.
+            self._say(connection, "SET synchronous_commit = off")
             while True:
                 self._rung.wait()
                 self._rung.clear()

@@ -38,6 +38,7 @@ from rushes.protocol import (
     Progress,
     Pulse,
     Renewed,
+    Standing,
     Terms,
 )
 from rushes.worker.context import JobContext
@@ -124,9 +125,14 @@ class Recorder(Coordinator):
         wait_seconds: float = 0,
         request_id: str | None = None,
         boot_id: str | None = None,
+        kinds: Sequence[str] | None = None,
+        terms_etag: str | None = None,
+        answered: Sequence[str] = (),
     ) -> list[Assignment]:
         with self._history.call("claim", limit=limit) as answer:
-            assignments = self._coordinator.claim(limit, wait_seconds, request_id)
+            assignments = self._coordinator.claim(
+                limit, wait_seconds, request_id, boot_id, kinds, terms_etag, answered
+            )
             self._epochs |= {each.claim_id: each.epoch for each in assignments}
             answer.claims = self._known([each.claim for each in assignments])
         return assignments
@@ -136,11 +142,12 @@ class Recorder(Coordinator):
         claims: Sequence[Claim] = (),
         stalled: Sequence[Claim] = (),
         answered: Sequence[str] = (),
+        standing: Standing | None = None,
     ) -> Pulse:
         if not claims:
-            return self._coordinator.heartbeat(claims, stalled, answered)
+            return self._coordinator.heartbeat(claims, stalled, answered, standing)
         with self._history.call("heartbeat", self._known(claims)) as answer:
-            pulse = self._coordinator.heartbeat(claims, stalled, answered)
+            pulse = self._coordinator.heartbeat(claims, stalled, answered, standing)
             answer.answers = _held(claims, pulse.claims)
         return pulse
 

@@ -15,6 +15,7 @@ import pytest
 
 from rushes import app, clock, config, errors
 from rushes.db import schema
+from rushes.protocol import Hello
 from rushes.worker.context import JobContext
 from shell import Shell
 
@@ -179,6 +180,26 @@ def test_doctor_finds_a_healthy_queue(migrated: Shell) -> None:
     assert [each["check"] for each in report["checks"]][-5:-2] == ["fix", "queue", "storage"]
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--schedule", "sometimes"), ("--nice", "40"), ("--concurrency", "0"), ("--tags", "<b>")],
+)
+def test_a_worker_does_not_start_with_settings_that_make_no_sense(
+    shell: Shell, option: str, value: str
+) -> None:
+    assert shell.run("worker", "--server", "http://127.0.0.1:9", option, value) == 2
+    assert f"{option.removeprefix('--')}: " in shell.err
+
+
+def test_doctor_and_the_list_name_a_worker_that_is_too_old(migrated: Shell) -> None:
+    made = migrated.json("workers", "register", "attic")
+    with app.Rushes(settings=config.load()) as rushes:
+        rushes.dispatch.hello(made["worker_id"], Hello(kinds=["demo"], protocol="0.9"))
+    assert migrated.run("doctor") == 0
+    assert "attic is too old: it speaks 0.9; upgrade it to 1.0 or newer" in migrated.out
+    assert "too old: it speaks 0.9" in migrated.text("workers", "ls")
+
+
 @pytest.mark.parametrize(("version", "status"), [((3, 51, 2), "warn"), ((3, 51, 3), "ok")])
 def test_doctor_warns_of_an_old_sqlite(
     version: tuple[int, ...], status: str, migrated: Shell, monkeypatch: pytest.MonkeyPatch
@@ -198,7 +219,7 @@ def test_doctor_creates_nothing(shell: Shell) -> None:
 def test_doctor_reports_bad_settings(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUSHES_POLICY", "lifo")
     assert shell.run("doctor") == 1
-    assert shell.out == "fail  settings  RUSHES_POLICY: must be fifo or fair, not 'lifo'\n"
+    assert shell.out == "fail  settings  RUSHES_POLICY: must be auto, fifo or fair, not 'lifo'\n"
 
 
 def enqueue(shell: Shell, kind: str = "echo", **options: Any) -> str:
@@ -311,3 +332,46 @@ def test_a_closed_pipe_is_no_error(migrated: Shell) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_what_a_migration_would_do_is_told_and_nothing_done(shell: Shell) -> None:
+    assert shell.run("migrate", "--check") == 1
+    first, *_, last = shell.out.splitlines()
+    assert re.match(r"0001  contraction  servers of schema 0001 and newer .* locks +\S", first)
+    assert last.startswith(schema.HEAD)
+    assert not (shell.directory / "data" / "rushes.db").exists()
+    assert shell.run("migrate") == 0
+    assert shell.run("migrate", "--check") == 0
+    assert shell.out == f"schema {schema.HEAD}, nothing to do\n"
+    document = shell.json("migrate", "--check")
+    assert (document["before"], document["pending"]) == (schema.HEAD, [])
+
+
+def test_a_migration_that_servers_could_not_bear_is_told(migrated: Shell) -> None:
+    change(migrated, "UPDATE alembic_version SET version_num = '0022'")
+    assert migrated.run("migrate", "--check") == 4
+    assert "servers of schema 0022 could not go on: stop them first" in migrated.out
+    assert migrated.run("migrate", "--check", "--json") == 4
+    document = json.loads(migrated.out)
+    assert not document["servers_may_go_on"]
+    assert document["pending"][0] == {
+        "revision": "0023",
+        "sentence": document["pending"][0]["sentence"],
+        "change": "contraction",
+        "works_with": "0023",
+        "servers_may_go_on": False,
+        "long_locks": True,
+    }
+
+
+def test_a_newer_schema_that_works_with_us_is_fine(migrated: Shell) -> None:
+    change(migrated, "UPDATE alembic_version SET version_num = '9999'")
+    change(migrated, f"INSERT INTO schema_compatibility VALUES ('9999', '{schema.HEAD}')")
+    assert migrated.run("jobs", "ls") == 0
+    for arguments in (["migrate"], ["migrate", "--check"]):
+        assert migrated.run(*arguments) == 0
+        assert migrated.out == (
+            f"schema 9999, newer than {schema.HEAD} of this version, nothing to do\n"
+        )
+    assert migrated.run("doctor") == 0
+    assert re.search(r"^ok +schema +9999 is newer .* works with it", migrated.out, re.MULTILINE)

@@ -109,6 +109,38 @@ def test_jobs_are_canceled_and_retried_by_a_filter_after_a_count(harness: CliHar
     assert len(shell.json("jobs", "ls", "--state", "queued")) == 3
 
 
+def test_waiting_jobs_are_moved(harness: CliHarness) -> None:
+    shell = harness.shell
+    first, second, third = (harness.rushes.enqueue("noop").id for _ in range(3))
+    said = shell.text("jobs", "priority", first, "low")
+    assert said == f"{first} queued, priority low\n"
+    assert shell.text("jobs", "next", second, third).splitlines() == [
+        f"{third} queued, next",
+        f"{second} queued, next",
+    ]
+    assert shell.json("jobs", "show", second)["priority"] == "high"
+    assert "number 1 in line" in shell.text("jobs", "why", second)
+    assert "number 3 in line" in shell.text("jobs", "why", first)
+    harness.rushes.cancel(first)
+    assert shell.run("jobs", "next", first) == 4
+    assert shell.err == "rushes: the job is canceled: only one that waits has a place\n"
+    assert shell.run("jobs", "next") == 2
+    assert shell.run("jobs", "priority", second, "soon") == 2
+
+
+def test_limits_are_set_listed_and_removed(harness: CliHarness) -> None:
+    shell = harness.shell
+    assert shell.text("limits", "ls") == "no limits\n"
+    assert shell.text("limits", "set", "user:*", "2") == "user:*: 2 at once, 0 running\n"
+    assert shell.json("limits", "set", "engine:openai", "4")["most"] == 4
+    assert [each["key"] for each in shell.json("limits", "ls")] == ["engine:openai", "user:*"]
+    assert shell.text("limits", "ls").splitlines()[1].split() == ["engine:openai", "4", "0"]
+    assert shell.run("limits", "set", "everybody", "2") == 2
+    assert shell.run("limits", "set", "user:*", "0") == 2
+    assert shell.text("limits", "unset", "user:*") == "user:* has no limit any more\n"
+    assert shell.run("limits", "unset", "user:*") == 4
+
+
 class Typed(io.StringIO):
     """Somebody at a terminal."""
 
@@ -220,6 +252,25 @@ def test_workers_are_let_in_and_out(harness: CliHarness) -> None:
     assert shell.run("workers", "show", "nobody") == 4
     assert shell.err == "rushes: no worker nobody\n"
     assert re.match(r"rushes worker --server http\S+ --join \S+\n", shell.text("workers", "invite"))
+
+
+def test_how_a_worker_works_is_said_shown_and_taken_back(harness: CliHarness) -> None:
+    shell = harness.shell
+    shell.json("workers", "register", "lab")
+    told = shell.text(
+        "workers", "set", "lab", "schedule=22:00-06:00", "nice=10", "concurrency=demo=1,mix=2"
+    )
+    assert re.search(r"schedule +22:00-06:00 \(set here\)", told)
+    assert re.search(r"concurrency +demo=1,mix=2 \(set here\)", told)
+    assert re.search(r"rest +finish \(unless said\)", shell.text("workers", "show", "lab"))
+    settings = shell.json("workers", "set", "lab", "nice=", "scratch-budget=50GB")["settings"]
+    assert settings["nice"] == {"value": 0, "text": "0", "said_by": "default"}
+    assert settings["scratch_budget"]["value"] == 50 * 10**9
+    assert shell.run("workers", "set", "lab", "nice=40") == 2
+    assert "nice: must be a whole number from 0 to 19" in shell.err
+    assert shell.run("workers", "set", "lab", "nice") == 2
+    assert shell.run("workers", "set", "lab", "colour=red") == 2
+    assert shell.run("workers", "set", "nobody", "nice=3") == 4
 
 
 def test_two_workers_of_one_name_have_to_be_told_apart_by_id(named: CliHarness) -> None:

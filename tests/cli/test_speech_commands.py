@@ -47,12 +47,17 @@ def test_what_cannot_be_transcribed_is_told(at: Shell, tmp_path: Path) -> None:
     assert "rushes models pull whisper-tiny.en" in at.err
 
 
-def test_what_is_made_streamable_has_captions(at: Shell, tmp_path: Path) -> None:
-    film, out = tmp_path / "film.mp4", tmp_path / "out"
+def test_what_is_made_streamable_has_captions(
+    at: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As people type it: a name in the directory where they are.
+    monkeypatch.chdir(tmp_path)
+    film, out = tmp_path / "film.mp4", Path("out")
     argv = [ffmpegs.known(), "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=160x90:r=10:d=11"]
     argv += ["-i", str(speech.recording("jfk")), "-c:v", "libx264", "-c:a", "aac", str(film)]
     subprocess.run(argv, check=True)
     assert "words in" in at.text("process", str(film), "--out", str(out), *ENGLISH)
+    assert (out / "film" / "storyboard.vtt").exists()
     master = m3u8.load(str(out / "film" / "master.m3u8"))
     [captions] = [each for each in master.media if each.type == "SUBTITLES"]
     listed = m3u8.load(str(out / "film" / captions.uri))

@@ -13,8 +13,7 @@ import pytest
 from resilience.breakpoints import until
 from rushes import Rushes, errors, ids
 from rushes.db.database import Database, Tx
-from rushes.jobs import invariants
-from rushes.jobs import store as jobs_store
+from rushes.jobs import enqueue_store, invariants
 from rushes.jobs.job import NewJob, State
 from rushes.media import library, purge, purge_store, requests, trash
 from rushes.media import store as media_store
@@ -396,7 +395,7 @@ def test_the_library_cannot_leave_a_job_on_a_deleted_media_either() -> None:
         new = NewMedia(user_id="", title="Wedding")
         rushes.db.run(lambda tx: media_store.insert(tx, media_id, new, media_id))
         looked, deleted = threading.Event(), threading.Event()
-        real = jobs_store.insert
+        real = enqueue_store.insert
 
         def insert(*args: Any, **named: Any) -> set[str]:
             looked.set()
@@ -411,7 +410,7 @@ def test_the_library_cannot_leave_a_job_on_a_deleted_media_either() -> None:
         deleting = threading.Thread(target=delete)
         deleting.start()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(jobs_store, "insert", insert)
+            patch.setattr(enqueue_store, "insert", insert)
             job_id = rushes.enqueue("noop", media_id=media_id).id
         deleting.join()
         assert rushes.job(job_id).state is State.CANCELED

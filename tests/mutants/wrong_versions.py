@@ -7,11 +7,19 @@ Each is (name, file, right text, wrong text, …more pairs). The suite must noti
 from __future__ import annotations
 
 STORE = "jobs/store.py"
+BEAT = "jobs/beat_store.py"
+LIMITS = "jobs/limit_store.py"
+PLACES = "jobs/place_store.py"
+POLICY = "jobs/policy.py"
+PIPELINE = "media/pipeline.py"
+ENQUEUE = "jobs/enqueue_store.py"
+TRAIL_STORE = "jobs/trail_store.py"
 REQUESTS = "jobs/request_store.py"
 DISPATCHER = "dispatcher.py"
 KNOWN = "accounts/known_workers.py"
 LIFE = "jobs/lifecycle.py"
 QUEUE = "jobs/queue.py"
+OBSERVER = "jobs/observer.py"
 PARTS = "jobs/relation_store.py"
 READ = "jobs/read_store.py"
 SCHEMA = "db/migrations/versions/0001_queue.py"
@@ -72,7 +80,12 @@ MUTANTS: list[Mutant] = [
     ),
     ("due_too_late", STORE, "run_at <= {now} - :delay_ms", "run_at < {now} - :delay_ms"),
     ("deadline_from_default_only", STORE, "coalesce(timeout_ms, :timeout_ms)", ":timeout_ms"),
-    ("delay_forgotten", STORE, "ELSE {now} + delay_ms END", "ELSE {now} + 0 * delay_ms END"),
+    (
+        "delay_forgotten",
+        ENQUEUE,
+        "ELSE {now} + coalesce(delay_ms, 0) END",
+        "ELSE {now} + 0 * coalesce(delay_ms, 0) END",
+    ),
     (
         "backoff_forgotten",
         STORE,
@@ -81,19 +94,19 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "no_grace_after_outage",
-        STORE,
+        BEAT,
         "THEN {now} + :lease_ms ELSE",
         "THEN {now} + 0 * :lease_ms ELSE",
     ),
     (
         "grace_for_ever",
-        STORE,
+        BEAT,
         "beat_at - {now} > :gap_ms\n",
         "true OR beat_at > :gap_ms\n",
     ),
     (
         "leases_after_clock_went_back",
-        STORE,
+        BEAT,
         "WHERE state = 'processing' AND claim_expires_at >",
         "WHERE state = 'none' AND claim_expires_at >",
     ),
@@ -141,8 +154,14 @@ MUTANTS: list[Mutant] = [
     (
         "every_return_is_a_recovery",
         COUNTS,
-        "(events.state = 'queued' AND outcome IN ('lost','stalled'))",
-        "(events.state = 'queued')",
+        "\n        AND outcome IN ('lost','stalled'))",
+        ")",
+    ),
+    (
+        "every_move_is_a_recovery",
+        COUNTS,
+        "AND coalesce(job_was, '') <> 'queued'\n",
+        "\n",
     ),
     (
         "cancel_twice_tells_twice",
@@ -242,6 +261,54 @@ MUTANTS: list[Mutant] = [
         "coalesce(given.worker_id, '') <> ''\"\n        \" AND jobs.claim_request = given.request_id AND ",
     ),
     # Whoever waits
+    ("dispatcher_offers_what_was", DISPATCHER, "            offers = None\n", ""),
+    ("nobody_stands_aside", DISPATCHER, " or each.stands_aside():", ":"),
+    (
+        "completed_without_publishing",
+        STORE,
+        'BARE = "jobs.media_id IS NULL AND jobs.division IS NULL"',
+        'BARE = "jobs.division IS NULL"',
+    ),
+    # Trails
+    (
+        "trails_forget_who_came_back",
+        TRAIL_STORE,
+        "(claims > 0 OR run_at > queued_at OR division IS NOT NULL)",
+        "(claims < 0)",
+    ),
+    (
+        "trails_forget_the_delayed",
+        TRAIL_STORE,
+        "(claims > 0 OR run_at > queued_at OR",
+        "(claims > 0 OR",
+    ),
+    (
+        "trails_skip_the_first",
+        TRAIL_STORE,
+        "(queued_at, id) >= (trail.at, trail.place)",
+        "(queued_at, id) > (trail.at, trail.place)",
+    ),
+    (
+        "trails_miss_new_lanes",
+        TRAIL_STORE,
+        "coalesce(lead(lane) OVER (ORDER BY lane), '4')",
+        "coalesce(lead(lane) OVER (ORDER BY lane), '')",
+    ),
+    (
+        "trails_never_go_back",
+        "jobs/trails.py",
+        "return self._before[_twos(self._looks)]",
+        "return self._last[0]",
+    ),
+    (
+        "trails_always_go_back",
+        "jobs/trails.py",
+        "return self._before[_twos(self._looks)]",
+        "return self._before[-1]",
+    ),
+    # New jobs
+    ("twins_are_not_looked_for", ENQUEUE, "INSERT + UNLESS_THERE if has_key else INSERT", "INSERT"),
+    ("all_are_as_the_first", ENQUEUE, "if each.alike is usual else _whole(each)", ""),
     ("dispatcher_asks_only_the_first", DISPATCHER, "TRIES = 2", "TRIES = 1"),
     (
         "dispatcher_keeps_what_nobody_took",
@@ -283,14 +350,14 @@ MUTANTS: list[Mutant] = [
     (
         "answer_told_before_its_jobs_are_held",
         LOOP,
-        '        request = self._asking = self._asking or ids.new("req")\n',
-        '        request = self._asking = self._asking or ids.new("req")\n'
+        '        request = slot.asking = slot.asking or ids.new("req")\n',
+        '        request = slot.asking = slot.asking or ids.new("req")\n'
         "        self._answered_requests.append(request)\n",
     ),
     (
         "request_is_never_repeated",
         LOOP,
-        "self._asking or ids.new",
+        "slot.asking or ids.new",
         "ids.new",
     ),
     (
@@ -412,8 +479,8 @@ MUTANTS: list[Mutant] = [
     (
         "kinds_ignored",
         STORE,
-        "AND kind IN (SELECT value FROM {each::kinds})",
-        "AND (kind IN (SELECT value FROM {each::kinds}) OR true)",
+        "AND kind IN (SELECT value FROM {{each::kinds}})",
+        "AND (kind IN (SELECT value FROM {{each::kinds}}) OR true)",
     ),
     ("disabled_worker_claims", STORE, "id = :worker_id AND state = 'enabled')", "id = :worker_id)"),
     (
@@ -445,8 +512,109 @@ MUTANTS: list[Mutant] = [
     (
         "turns_not_taken",
         QUEUE,
-        "            store.take_turn(tx, strand.user_id)\n",
+        "                place_store.take_turn(tx, strand.user_id)\n",
+        "                pass\n",
+    ),
+    ("no_turns_by_themselves", POLICY, "return Policy.FAIR if look.is_crowded else", "return"),
+    ("crowd_unseen", POLICY, "for user in each.users}) > 1", "for user in each.users}) > 99"),
+    # Limits
+    ("limits_unheard_of", QUEUE, "limited=look.limited)", "limited=False)"),
+    ("limit_of_users_ignored", LIMITS, "OR ('{USER}:' || jobs.user_id NOT IN", "OR ('' NOT IN"),
+    ("limit_of_workers_ignored", LIMITS, "AND :worker_key NOT IN", "AND '' NOT IN"),
+    ("limit_of_kinds_ignored", LIMITS, "AND '{KIND}:' || jobs.kind NOT IN", "AND '' NOT IN"),
+    ("limit_of_keys_ignored", LIMITS, "coalesce(jobs.limit_key, '') NOT IN", "'' NOT IN"),
+    (
+        "one_more_than_the_limit",
+        LIMITS,
+        "held.running >= limits.most))",
+        "held.running > limits.most))",
+    ),
+    (
+        "family_before_key",
+        LIMITS,
+        "\n        AND NOT EXISTS (SELECT 1 FROM limits AS own WHERE own.key = held.key)",
+        "",
+        "(limits.key = held.key\n",
+        "(false\n",
+    ),
+    ("limits_not_locked", LIMITS, " ORDER BY key {for_update}", " ORDER BY key"),
+    ("limits_locked_for_a_moment", QUEUE, "with tx.together():", "if tx:"),
+    (
+        "batches_beyond_a_limit",
+        QUEUE,
+        "most = 1 if limits and (own | strand.limit_names) & limits else share",
+        "most = share",
+    ),
+    (
+        "limits_unheard_of_in_a_lane",
+        STORE,
+        '" AND NOT EXISTS (SELECT 1 FROM limits)"',
+        '" AND true"',
+    ),
+    ("servers_own_is_a_share", LIMITS, "{_OF_WORKERS} AND user_id", "user_id"),
+    ("nobody_rings_for_a_place", QUEUE, "if self._manner.limited:", "if False:"),
+    (
+        "lane_without_limit_key",
+        "jobs/job.py",
+        'f"{lane} @{limit_key}" if limit_key else lane',
+        "lane",
+    ),
+    (
+        "parts_without_limit_key",
+        "jobs/division.py",
+        "        limit_key=whole.limit_key,\n",
+        "",
+    ),
+    # Places
+    (
+        "running_jobs_are_moved",
+        PLACES,
+        "AND state IN ('blocked','queued') ORDER BY id",
+        "AND state IN ('blocked','queued','processing') ORDER BY id",
+        "jobs.id = given.id AND jobs.state IN ('blocked','queued')",
+        "jobs.id = given.id AND jobs.state IN ('blocked','queued','processing')",
+    ),
+    (
+        "lane_stays_behind",
+        PLACES,
+        "lane = CAST(given.priority AS text) || substr(jobs.lane, 2)",
+        "lane = jobs.lane",
+    ),
+    ("parts_stay_behind", PLACES, "for which in (WAITS, IS_PART)", "for which in (WAITS,)"),
+    (
+        "running_parts_stay_behind",
+        PLACES,
+        "AND jobs.state IN ('blocked','queued','processing')",
+        "AND jobs.state IN ('blocked','queued')",
+    ),
+    ("first_is_second", "jobs/places.py", "user_id) - len(waiting)", "user_id) + 1"),
+    (
+        "next_waits_for_a_turn",
+        "jobs/places.py",
+        "                place_store.give_turn(tx, user)\n",
+        "                pass\n",
+    ),
+    (
+        "users_come_before_all",
+        "jobs/places.py",
+        "return min(job.priority, Priority.NORMAL)",
+        "return Priority.HIGH",
+    ),
+    (
+        "nobody_rings_for_a_move",
+        "jobs/places.py",
+        "            tx.wake_after_commit(self._bell.ring)\n",
         "            pass\n",
+    ),
+    ("place_forgotten_while_blocked", PARTS, "coalesce(jobs.queued_at, {now})", "{now}"),
+    # Causes
+    ("again_before_new", PIPELINE, "Cause.AGAIN: Priority.LOW", "Cause.AGAIN: Priority.NORMAL"),
+    ("bulk_before_people", PIPELINE, "if cause is Cause.BULK else min", "if False else min"),
+    (
+        "anybody_is_urgent",
+        "web/auth.py",
+        'if priority == "high" and not principal.is_admin',
+        'if priority == "highest"',
     ),
     (
         "any_number_per_user",
@@ -478,8 +646,47 @@ MUTANTS: list[Mutant] = [
     (
         "courtesy_to_busy_workers",
         READ,
-        "AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)\n",
-        "\n",
+        "WHEN workers.slots IS NULL THEN NOT EXISTS (",
+        "WHEN workers.slots IS NULL THEN :kind <> '' OR EXISTS (",
+    ),
+    (
+        "courtesy_to_workers_that_are_full",
+        READ,
+        "WHERE value = :kind) > (",
+        "WHERE value = :kind) >= (",
+        "WHERE value = '*') > (",
+        "WHERE value = '*') >= (",
+    ),
+    (
+        "courtesy_to_workers_at_rest",
+        READ,
+        "(resting_until IS NULL OR resting_until <= {now})",
+        "(resting_until IS NULL OR resting_until >= 0)",
+    ),
+    (
+        "courtesy_to_workers_that_decline",
+        READ,
+        "AND :kind NOT IN (SELECT value FROM {each:coalesce(workers.declines, '[]')})",
+        "",
+    ),
+    (
+        "waiting_is_no_sign_of_life",
+        KNOWN,
+        "                    self._signs.setdefault(worker_id, [])\n",
+        "                    pass\n",
+    ),
+    (
+        "waiting_workers_do_not_hear_of_new_terms",
+        DISPATCHER,
+        "each.terms_etag not in (None, word.etag)",
+        "each.terms_etag is None",
+    ),
+    ("a_claim_takes_any_kind", "web/api/worker.py", "or kind in body.kinds]", "or True]"),
+    (
+        "answers_told_by_a_worker_that_holds_something",
+        LOOP,
+        "() if self._held else tuple(self._answered_requests)",
+        "tuple(self._answered_requests)",
     ),
     (
         "courtesy_to_the_gone",
@@ -495,14 +702,15 @@ MUTANTS: list[Mutant] = [
         "state = 'queued',\n",
         "canceled_at = CASE parent.state WHEN 'completed' THEN NULL ELSE {now} END,",
         "",
-        "queued_at = CASE parent.state WHEN 'completed' THEN {now} ELSE jobs.queued_at END",
+        "queued_at = CASE parent.state WHEN 'completed' THEN coalesce(jobs.queued_at, {now})\n"
+        "            ELSE jobs.queued_at END",
         "queued_at = {now}",
     ),
     (
         "children_do_not_wait",
         QUEUE,
-        "replace(row, state=State.BLOCKED)",
-        "replace(row, state=State.QUEUED)",
+        "structs.replace(row, state=State.BLOCKED)",
+        "structs.replace(row, state=State.QUEUED)",
     ),
     (
         "nobody_frees_children",
@@ -549,9 +757,9 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "parts_stand_at_the_end_of_the_line",
-        STORE,
-        "CASE state WHEN 'queued' THEN coalesce(queued_at, {now}) END",
-        "CASE state WHEN 'queued' THEN {now} END",
+        ENQUEUE,
+        "WHEN 'queued' THEN coalesce(queued_at, {now}) END",
+        "WHEN 'queued' THEN {now} END",
     ),
     (
         "divided_jobs_wait_for_parents",
@@ -561,13 +769,13 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "parts_of_any_kind",
-        QUEUE,
+        "jobs/division.py",
         "if not kinds.may_divide_into(job.kind, kind):",
         "if not kind:",
     ),
     (
         "parts_about_any_media",
-        QUEUE,
+        "jobs/division.py",
         "known = {job.media_id, *jobs.media_in(job.args)}",
         "known = set().union(*(jobs.media_in(part.args) for part in parts))",
     ),
@@ -678,8 +886,8 @@ MUTANTS: list[Mutant] = [
     (
         "deadlock_is_not_retried",
         "db/dialects.py",
-        "return isinstance(error.__cause__, pg.DeadlockDetected | pg.SerializationFailure)",
-        "return False",
+        "return isinstance(cause, pg.DeadlockDetected | pg.SerializationFailure) or (",
+        "return (",
     ),
     # The trash
     (
@@ -726,8 +934,8 @@ MUTANTS: list[Mutant] = [
     (
         "drain_ignored",
         LOOP,
-        "self._drained = pulse.drain",
-        "self._drained = False",
+        "self._drained = said.drain\n",
+        "self._drained = False\n",
     ),
     (
         "outage_ends_the_loop",
@@ -739,8 +947,8 @@ MUTANTS: list[Mutant] = [
     (
         "groups_are_not_made_again",
         LINK,
-        "            self._make_groups()\n            return call()\n",
-        "            raise\n",
+        "                self._make_groups()\n        return call()\n",
+        "                raise\n        return call()\n",
     ),
     ("hints_end_at_one_server", RINGS, "self._pass_on = self._pass_on or hinted > found", "pass"),
     ("no_way_round_redis", RINGS, "            self._below.ring()\n", "            pass\n"),
@@ -749,5 +957,36 @@ MUTANTS: list[Mutant] = [
         "breaker.py",
         "            self._state = BreakerState.HALF_OPEN\n            return True\n",
         "            return False\n",
+    ),
+    # What is counted, and followed
+    (
+        "part_forgets_its_trace",
+        ENQUEUE,
+        "coalesce(trace, (SELECT trace FROM jobs WHERE jobs.id = given.parent_id))",
+        "trace",
+    ),
+    (
+        "wait_counts_what_was_put_off",
+        STORE,
+        'max(row["queued_at"], row["run_at"])',
+        'row["queued_at"]',
+    ),
+    (
+        "counted_though_undone",
+        OBSERVER,
+        "tx.after_commit(partial(self._claimed, jobs))",
+        "self._claimed(jobs)",
+    ),
+    (
+        "every_loss_is_poison",
+        OBSERVER,
+        "settled.next.error_code == POISON",
+        "settled.next.error_code is not None",
+    ),
+    (
+        "paused_jobs_are_ready",
+        READ,
+        "FROM head JOIN jobs ON jobs.id = head.id\n        WHERE NOT EXISTS",
+        "FROM head JOIN jobs ON jobs.id = head.id\n        WHERE true OR NOT EXISTS",
     ),
 ]

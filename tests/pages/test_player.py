@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import uuid
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from handlers.transcode.test_playing import film, wait_until
 from pages.checks import barriers
 from pages.conftest import Visit
 from running import Clients, Process, Running
+from rushes.storage import bucket_setup, s3
+from rushes.storage.bucket_rules import Wanted
+from services import Seaweed
 from web import library
 
 SMALL = [{"height": 360, "bitrate": 600}, {"height": 180, "bitrate": 200}]
@@ -86,6 +92,47 @@ def test_a_film_plays_by_mouse_and_keys(server: Running, short: Path, visit: Vis
     _preview(page)
     _quality(page)
     _remembered(page, server, media_id)
+
+
+def test_a_film_plays_from_the_storage_past_the_server(
+    serve: Callable[..., Running], seaweed: Seaweed, short: Path, visit: Visit
+) -> None:
+    opened = s3.from_url(seaweed.url(prefix="films", bucket=f"films-{uuid.uuid4().hex[:8]}"))
+    url = seaweed.url(prefix="films", bucket=opened.address.bucket)
+    assert opened.calls is not None
+    opened.calls.create_bucket("us-east-1")
+    server = serve(transcodes=True, storage_url=url, storage_playback="redirect")
+    wanted = Wanted(prefix="films", abort_days=2, origins=[server.url])
+    done = bucket_setup.set_up(
+        opened.calls, wanted, region="us-east-1", create=False, dry_run=False
+    )
+    assert [each.state for each in done] == ["already", "done", "done"]
+    media_id = ready(server, short)
+    sent: Counter[str] = Counter()
+    page = visit(server, "/")
+    page.on("requestfinished", lambda request: _count(request, sent))
+    page.goto(f"{server.url}/watch/{media_id}")
+    page.get_by_role("button", name="Play", exact=True).click()
+    reaches(page, 0.5)
+    _preview(page)
+    page.wait_for_function("() => document.querySelector('video').buffered.end(0) >= 20")
+    storage = f"127.0.0.1:{seaweed.port}"
+    own = urlsplit(server.url).netloc
+    # Segments and pictures; of the server, playlists and the words to be sent on.
+    assert sent[f"{storage} m4s"] > 10 * sent[f"{own} m4s"]
+    assert sent[f"{storage} jpg"] > 10 * sent[f"{own} jpg"]
+    assert sent[f"{own} m3u8"] > 0
+    assert not sent[f"{storage} m3u8"]
+    page.goto(server.url)
+    picture = page.locator("img").first
+    expect(picture).to_have_js_property("complete", True)
+    assert picture.evaluate("image => image.naturalWidth") > 0
+
+
+def _count(request: Request, sent: Counter[str]) -> None:
+    place = urlsplit(request.url)
+    suffix = place.path.rpartition(".")[2]
+    sent[f"{place.netloc} {suffix}"] += request.sizes()["responseBodySize"]
 
 
 def _keys(page: Page) -> None:

@@ -23,6 +23,7 @@ from rushes.worker.loop import Handler, Worker
 from rushes.worker.remote import Remote
 from shell import until
 from web import library
+from world import World
 
 
 def heard(running: Running, media_id: str, text: str = "Hello there.") -> str:
@@ -138,3 +139,17 @@ def test_what_another_installation_has_written_is_left_alone(
     assert files(tmp_path) == {theirs.parent.name: "Theirs."}
     said = [each for each in caplog.records if "another installation" in each.getMessage()]
     assert len(said) == 1
+
+
+def test_a_server_without_users_takes_no_folder(world: World, tmp_path: Path) -> None:
+    TranscriptFolder(world.db, tmp_path / "place").update()
+    assert not (tmp_path / "place").exists()
+
+
+@pytest.mark.parametrize("left", ["", "None"])
+def test_a_folder_that_is_nobodys_is_taken(server: Running, tmp_path: Path, left: str) -> None:
+    (tmp_path / ".rushes").write_text(left)
+    with server.client() as admin:
+        job_id = heard(server, library.add(server, library.user_id(admin)))
+    TranscriptFolder(server.rushes.db, tmp_path).update()
+    assert set(files(tmp_path)) == {job_id}

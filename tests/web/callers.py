@@ -15,7 +15,7 @@ from running import ADMIN_TOKEN, Running
 from rushes import ids, kinds
 from rushes.db.database import Tx
 from rushes.jobs.job import NewJob
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.media import store as media_store
 from rushes.protocol import Completion, Hello
 from rushes.web import auth, pages
@@ -218,6 +218,7 @@ class Resources:
             "worker_id}/keys/{prefix": self._key,
             "worker_id": lambda route, owner: self._callers.ids["idle worker"],
             "name": self._named,
+            "key": self._limit,
         }
 
     def _options(self, key: str, owner: str) -> dict[str, Any]:
@@ -247,10 +248,13 @@ class Resources:
                 "action": "cancel",
                 "filter": {"kind": "none-like-this"},
             },
+            "PATCH /jobs/{job_id}": {"priority": "low"},
+            "PUT /limits/{key}": {"most": 2},
             "POST /queue/pause": {"kind": "paused-kind"},
             "POST /queue/resume": {"kind": "paused-kind"},
             "POST /workers/invite": {"name": "studio"},
             "POST /worker/register": {"name": "gpu"},
+            "PATCH /workers/{worker_id}": {"nice": 3},
             "POST /session": {"name": "ada", "password": PASSWORD},
             "PUT /session/password": {"password": PASSWORD, "old_password": PASSWORD},
             "POST /tokens": {"name": "script", "scopes": ["read"]},
@@ -359,6 +363,10 @@ class Resources:
             return self._model()
         path = "/profiles" if "/profiles/" in route.path else "/transcription-profiles"
         return str(self._admin("POST", path, json={"name": self._name()})["name"])
+
+    def _limit(self, route: Route, owner: str) -> str:
+        path = f"/limits/engine:{self._name()}"
+        return str(self._admin("PUT", path, json={"most": 9})["key"])
 
     def _model(self) -> str:
         """One that is there, so that nobody fetches it."""

@@ -12,7 +12,7 @@ from rushes import ids
 from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.jobs.job import NewJob
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from rushes.media import library
 from rushes.media.media import NewMedia
 from rushes.protocol import Claim, Completion, Hello, Progress
@@ -130,3 +130,8 @@ def correct(running: Running, media_id: str, text: str) -> None:
 
 def _ended(job: Any) -> bool:
     return job.state in ("completed", "failed", "canceled")
+
+
+def done(held: Claim, result: Any = None) -> Completion:
+    """What a worker says of a job that made no files."""
+    return Completion(held, result)

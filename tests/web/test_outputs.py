@@ -170,9 +170,9 @@ def test_a_job_of_ones_own_kind_needs_no_media(server: Running) -> None:
     with server.user() as ada, server.user("bob") as bob:
         library.worker(server, "resize")
         media_id = library.add(server, library.user_id(ada))
-        body = {"kind": "resize", "dedupe_key": "order-7", "priority": "high"}
+        body = {"kind": "resize", "dedupe_key": "order-7", "priority": "low"}
         mine = ada.post("/jobs", json=body).json()
-        assert (mine["media_id"], mine["priority"], mine["state"]) == (None, "high", "queued")
+        assert (mine["media_id"], mine["priority"], mine["state"]) == (None, "low", "queued")
         assert ada.post("/jobs", json=body).json()["id"] == mine["id"]
         assert bob.post("/jobs", json=body).json()["id"] != mine["id"]
         on = {"kind": "resize", "media_id": media_id}

@@ -160,7 +160,12 @@ def test_files_that_nothing_refers_to_are_found_and_removed(quiet: Running) -> N
         media_id = library.add(quiet, library.user_id(admin))
         library.publish(quiet, media_id, {"a.txt": b"one"})
         before = keys(quiet)
-        for orphan in ("media/med_x/ver_y/z.txt", "sources/upl_x", "staging/clm_x/put_y"):
+        for orphan in (
+            "media/med_x/ver_y/z.txt",
+            "sources/upl_x",
+            "staging/clm_x/put_y",
+            "check/x",
+        ):
             storage.put(orphan, b"lost")
         quiet.rushes.db.run(lambda tx: purge.plan_scan(tx, quiet.rushes.queue))
         run_house(quiet)

@@ -163,7 +163,11 @@ def test_other_programs_hear_what_the_stream_of_events_says(
             handlers_table={"transcode": Handler(transcode)}, redis_prefix="ours", **given
         )
         heard: dict[str, list[Any]] = {}
-        with server.client() as admin, admin.stream("GET", "/events") as stream:
+        with server.client() as admin:
+            # All that happens from now on, however late the stream begins.
+            since = admin.get("/session").json()["event_position"]
+        of_all = {"since": since}
+        with server.client() as admin, admin.stream("GET", "/events", params=of_all) as stream:
             frames = events_of(stream)
             media_id = server.rushes.db.run(_add_media)
             server.rushes.enqueue("transcode", media_id=media_id)

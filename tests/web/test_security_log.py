@@ -182,12 +182,15 @@ def test_what_an_admin_says_of_a_worker_is_told_once(either_server: Running) -> 
         for verb in ("disable", "disable", "enable", "drain", "drain", "enable"):
             assert admin.post(f"/workers/{worker_id}/{verb}").status_code == 200
         assert admin.post("/workers/wrk_nobody/disable").status_code == 404
-    assert told(either_server)[-5:] == [
+        for _ in range(2):
+            assert admin.patch(f"/workers/{worker_id}", json={"nice": 3}).status_code == 200
+    assert told(either_server)[-6:] == [
         ("worker.registered", "admin", "gpu"),
         ("worker.disabled", "admin", "gpu"),
         ("worker.enabled", "admin", "gpu"),
         ("worker.drained", "admin", "gpu"),
         ("worker.enabled", "admin", "gpu"),
+        ("worker.changed", "admin", "gpu"),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from listeners import ADMIN, hear, listening, run, tell
-from running import Running
+from running import Running, events_of
 from rushes.live import EventFilter, Relay
 from rushes.web.http import sse
 from world import World
@@ -153,3 +154,21 @@ def test_a_real_server_streams_resumes_notices_who_left_and_ends_in_order(world:
                 await reader.readuntil(b"\r\n0\r\n\r\n")
 
     run(world, scenario)
+
+
+def test_what_is_done_once_a_stream_has_answered_is_heard(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acted = threading.Event()
+    look = Relay._look
+
+    def late(relay: Relay) -> None:
+        # A relay as slow as it takes for the client to act; nobody acts before the answer.
+        acted.wait(0.3)
+        look(relay)
+
+    monkeypatch.setattr(Relay, "_look", late)
+    with server.client() as admin, admin.stream("GET", "/events", timeout=10) as stream:
+        job_id = server.rushes.enqueue("transcode").id
+        acted.set()
+        assert any(data.get("job_id") == job_id for _, _, data in events_of(stream))

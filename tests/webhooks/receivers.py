@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from rushes import ids
-from rushes.dispatch import Dispatch, Local
+from rushes.dispatch import Dispatch
+from rushes.in_process import Local
 from rushes.protocol import Hello
 from rushes.settings import Settings
 from rushes.webhooks import endpoints, fanout

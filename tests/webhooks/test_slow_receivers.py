@@ -16,7 +16,7 @@ from rushes import ids, limits, serving
 from rushes.db.database import Tx
 from rushes.dispatch import Dispatch
 from rushes.fleet import store as fleet
-from rushes.jobs.queue import Claimant
+from rushes.jobs.terms import Claimant
 from webhooks.receivers import Receiver, answer, receiver
 from world import World
 

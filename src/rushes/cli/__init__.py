@@ -31,12 +31,14 @@ COMMANDS = {
     "models": ("app", "List, fetch and remove the speech models of this machine."),
     "search": ("run", "Find the moments at which something is said."),
     "profiles": ("app", "List, set and remove what videos are made into."),
-    "jobs": ("app", "List, explain, follow, cancel and retry jobs."),
+    "jobs": ("app", "List, explain, follow, cancel, retry and move jobs."),
+    "limits": ("app", "List, set and remove how many jobs may run at once."),
     "serve": ("run", "Run the server with its workers."),
     "worker": ("run", "Work for a server, on this machine or any other."),
     "workers": ("app", "List, admit, drain and disable workers."),
     "users": ("app", "List, add and disable users."),
     "tokens": ("app", "List, create and revoke API tokens."),
+    "storage": ("app", "Make the bucket of an s3:// storage ready."),
     "config": ("run", "Print the settings in effect and where each came from."),
     "doctor": ("run", "Check the settings, the database and the queue."),
     "migrate": ("run", "Bring the database to the newest schema; harmless to repeat."),
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except cyclopts.CycloptsError as error:
         return _complain(str(error), USAGE)
     except errors.RushesError as error:
-        return _complain(error.message, _exit_code(error))
+        return _complain(errors.for_operators(error), _exit_code(error))
     except BrokenPipeError:
         # Python flushes stdout once more at the end, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

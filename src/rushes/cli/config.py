@@ -8,6 +8,7 @@ from typing import Any
 from rushes import config
 from rushes import settings as known
 from rushes.cli import output
+from rushes.setting_field import hide
 
 
 def run(*, json: output.Json = False) -> None:
@@ -29,7 +30,7 @@ def _document(
 ) -> dict[str, Any]:
     return {
         name: {
-            "value": _plain(known.hide(getattr(settings, name), known.FIELDS[name].secret)),
+            "value": _plain(hide(getattr(settings, name), known.FIELDS[name].secret)),
             "origin": origin.kind,
             "source": origin.source or None,
         }

@@ -15,8 +15,10 @@ import cyclopts
 from rushes import config, errors
 from rushes import settings as known
 from rushes.cli import FAILED, output
+from rushes.setting_field import hide
 
 if TYPE_CHECKING:
+    from rushes.db import schema
     from rushes.db.database import Database
 
 COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -117,14 +119,14 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
             yield Check("fail", "database", f"{shown} does not exist: run 'rushes migrate'")
             return
     with closing(database.Database(settings.database_url)) as db:
-        revision = schema.current(db)
+        schema.look(db)
         yield Check("ok", "database", f"{shown} answers")
         try:
-            schema.check(db)
+            found = schema.check(db)
         except (errors.SchemaTooOld, errors.SchemaTooNew) as error:
             yield Check("fail", "schema", error.message)
             return
-        yield Check("ok", "schema", f"{revision} is the newest")
+        yield Check("ok", "schema", _described(found))
         if fix:
             yield Check(
                 "ok",
@@ -132,6 +134,25 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
                 f"did all chores once and counted all jobs; lost jobs found: {_fix(settings)}",
             )
         yield from _check_queue(db, settings)
+        yield from _check_workers(db)
+
+
+def _check_workers(db: Database) -> Iterator[Check]:
+    """Only what is wrong: a worker that is away is no fault."""
+    from rushes.fleet import store as fleet
+
+    with db.read() as tx:
+        refused = [each for each in fleet.all_workers(tx) if each.upgrade]
+    for each in refused:
+        yield Check("warn", "workers", f"{output.one_line(each.name)} is {each.upgrade}")
+
+
+def _described(found: schema.Found) -> str:
+    from rushes.db import schema
+
+    if found.is_newer:
+        return f"{found.revision} is newer than {schema.HEAD} of this version, and works with it"
+    return f"{found.revision} is the newest"
 
 
 def _check_storage(settings: config.Settings) -> Check:
@@ -223,7 +244,7 @@ def _fix(settings: config.Settings) -> int:
 def _with_detail(error: errors.RushesError) -> str:
     """Whoever runs doctor owns the database, and needs the driver's words."""
     detail = " ".join(error.detail.split())
-    return str(known.hide(f"{error.message}: {detail}" if detail else error.message, "url"))
+    return str(hide(f"{error.message}: {detail}" if detail else error.message, "url"))
 
 
 def _print(check: Check) -> None:

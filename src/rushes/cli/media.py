@@ -229,6 +229,7 @@ def retranscode(
     quality: Qualities = None,
     drop_others: DropOthers = False,
     drop_transcript: DropTranscript = False,
+    priority: output.Priority = None,
     json: output.Json = False,
 ) -> None:
     """Make a new version; the old one plays until it is there."""
@@ -237,14 +238,24 @@ def retranscode(
         "qualities": quality,
         "keep_others": not drop_others,
         "drop_transcript": drop_transcript,
+        "priority": priority,
     }
     _order(id, "retranscode", body, json)
 
 
 @app.command
-def run(id: Id, kind: Kind, /, *, args: Args = None, json: output.Json = False) -> None:
+def run(
+    id: Id,
+    kind: Kind,
+    /,
+    *,
+    args: Args = None,
+    priority: output.Priority = None,
+    json: output.Json = False,
+) -> None:
     """Run a job of your own kind on it."""
-    _order(id, "jobs", {"kind": kind, "args": output.parsed("--args", args)}, json)
+    given = {"kind": kind, "args": output.parsed("--args", args), "priority": priority}
+    _order(id, "jobs", given, json)
 
 
 @app.command
@@ -259,6 +270,7 @@ def retranscribe(
     track: Annotated[int | None, cyclopts.Parameter(help="Of the sound, from 1.")] = None,
     translate: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Into English.")] = False,
     profile: Annotated[str | None, cyclopts.Parameter(help="A transcription profile.")] = None,
+    priority: output.Priority = None,
     json: output.Json = False,
 ) -> None:
     """Listen to it again; one that is running is canceled."""
@@ -270,6 +282,7 @@ def retranscribe(
         "track": track,
         "task": "translate" if translate else None,
         "profile": profile,
+        "priority": priority,
     }
     _order(id, "retranscribe", body, json)
 
@@ -283,6 +296,7 @@ def diarize(
     min_speakers: Annotated[int | None, cyclopts.Parameter(help="At least so many.")] = None,
     max_speakers: Annotated[int | None, cyclopts.Parameter(help="At most so many.")] = None,
     track: Annotated[int | None, cyclopts.Parameter(help="Of the sound, from 1.")] = None,
+    priority: output.Priority = None,
     json: output.Json = False,
 ) -> None:
     """Tell the speakers of its transcript apart; the words stay as they are."""
@@ -291,6 +305,7 @@ def diarize(
         "min_speakers": min_speakers,
         "max_speakers": max_speakers,
         "track": track,
+        "priority": priority,
     }
     _order(id, "transcript/speakers", body, json)
 
@@ -322,6 +337,7 @@ def trim(
     start: Annotated[str, cyclopts.Parameter(help="What to begin with: 12.5 or 1:02:03.")] = "0",
     end: Annotated[str | None, cyclopts.Parameter(help="What to end with; the end if not.")] = None,
     reset: Annotated[bool, output.FLAG, cyclopts.Parameter(help="Undo all edits.")] = False,
+    priority: output.Priority = None,
     json: output.Json = False,
 ) -> None:
     """Cut off the beginning or the end of what is seen now."""
@@ -331,6 +347,7 @@ def trim(
         "start": _seconds("--start", start),
         "end": None if end is None else _seconds("--end", end),
         "reset": reset,
+        "priority": priority,
     }
     _order(id, "trim", body, json)
 
@@ -346,6 +363,7 @@ def composite(
     sound: Annotated[
         Literal["main", "overlay", "both"], cyclopts.Parameter(help="Whose sound is heard.")
     ] = "main",
+    priority: output.Priority = None,
     json: output.Json = False,
 ) -> None:
     """Lay another video over this one, such as a webcam's."""
@@ -354,6 +372,7 @@ def composite(
         "position": _position(position),
         "size": size,
         "sound": sound,
+        "priority": priority,
     }
     _order(id, "composite", body, json)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import cyclopts
 import msgspec
@@ -15,6 +15,10 @@ from rushes import errors
 FLAG = cyclopts.Parameter(negative="", show_default=False)
 Json = Annotated[bool, FLAG, cyclopts.Parameter(help="Print JSON for programs.")]
 Yes = Annotated[bool, FLAG, cyclopts.Parameter(help="Do not ask.")]
+Priority = Annotated[
+    Literal["high", "normal", "low"] | None,
+    cyclopts.Parameter(help="Which work comes first; high is for admins."),
+]
 COLORS = {"dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 

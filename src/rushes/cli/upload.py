@@ -62,6 +62,7 @@ def run(
     language: Language = None,
     diarize: Diarize = False,
     transcription_profile: SpeechProfile = None,
+    priority: output.Priority = None,
     json: output.Json = False,
 ) -> int:
     """Send files to a server. Stopped half way, the same command goes on where it was."""
@@ -75,6 +76,7 @@ def run(
         "language": language or "",
         "diarize": "true" if diarize else "",
         "transcription_profile": transcription_profile or "",
+        "priority": priority or "",
     }
     results: list[UploadResult] = []
     try:

@@ -30,6 +30,10 @@ Settle = Annotated[
 Profile = Annotated[str | None, cyclopts.Parameter(help="The profile to transcode with.")]
 NoTranscribe = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Make no transcript.")]
 Language = Annotated[str | None, cyclopts.Parameter(help="What is spoken, such as en or pt-BR.")]
+Priority = Annotated[
+    Literal["high", "normal", "low"],
+    cyclopts.Parameter(help="Which work comes first; high is for admins."),
+]
 Diarize = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell the speakers apart.")]
 
 
@@ -43,6 +47,7 @@ def run(
     no_transcribe: NoTranscribe = False,
     language: Language = None,
     diarize: Diarize = False,
+    priority: Priority = "low",
     json: output.Json = False,
 ) -> None:
     """Send the files that appear in a folder, each once, until Ctrl-C. Those that the server has
@@ -60,6 +65,7 @@ def run(
         "language": language or "",
         "diarize": "true" if diarize else "",
         "skip_duplicates": "true",
+        "priority": priority,
     }
     with client.connect(needs_server=True) as api, meter.bytes_sent() as bars:
         who = api.get("/session")["id"]

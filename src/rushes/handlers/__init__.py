@@ -29,6 +29,7 @@ class SpeechHandler:
 
     run: Callable[[JobContext, Registry | None], Any]
     stall_seconds: float | None = None
+    scratch_share: float | None = None
 
 
 def table(modules: str = "", *, engines: Registry | None = None) -> dict[str, Handler]:
@@ -45,7 +46,7 @@ def _ready(handler: Handler | SpeechHandler, engines: Registry | None) -> Handle
     if isinstance(handler, Handler):
         return handler
     run = handler.run
-    return Handler(lambda job: run(job, engines), handler.stall_seconds)
+    return Handler(lambda job: run(job, engines), handler.stall_seconds, handler.scratch_share)
 
 
 def _load(name: str) -> Any:

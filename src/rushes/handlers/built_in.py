@@ -39,13 +39,14 @@ def _transcribe(job: JobContext, engines: Registry | None) -> Any:
     return transcribe.transcribe(job, engines)
 
 
-_VERSION = Handler(_transcode, STALL_SECONDS)
+# Segments are handed in as they are cut; what stays is one small rendition to take pictures of.
+_VERSION = Handler(_transcode, STALL_SECONDS, scratch_share=0.25)
 # They are written in `kinds.py`, because those who know nothing of handlers have to know them.
 KINDS = tuple(kinds.TABLE.values())
 HANDLERS: dict[str, Handler | SpeechHandler] = {
     "transcode": _VERSION,
     "trim": _VERSION,
     "composite": _VERSION,
-    "span": Handler(_span, STALL_SECONDS),
-    "transcribe": SpeechHandler(_transcribe, STALL_SECONDS),
+    "span": Handler(_span, STALL_SECONDS, scratch_share=0.05),
+    "transcribe": SpeechHandler(_transcribe, STALL_SECONDS, scratch_share=0.0),
 }

@@ -65,8 +65,9 @@ class Fragment:
         ]
 
     @property
-    def payload(self) -> bytes:
-        return self.mdat[16 if self.mdat[:4] == b"\0\0\0\x01" else 8 :]
+    def payload(self) -> memoryview:
+        """No copy: a few seconds of a camera's picture are tens of megabytes."""
+        return memoryview(self.mdat)[16 if self.mdat[:4] == b"\0\0\0\x01" else 8 :]
 
     @property
     def begins_by_itself(self) -> bool:
@@ -119,7 +120,8 @@ class Cutter:
             raise _nonsense()
         if len(self._buffer) < size:
             return None
-        box = bytes(self._buffer[:size])
+        with memoryview(self._buffer) as whole:
+            box = bytes(whole[:size])
         del self._buffer[:size]
         return box
 
@@ -191,10 +193,11 @@ def without_edits(data: bytes) -> bytes:
 # Times
 
 
-def retimed(fragment: Fragment, end: int) -> bytes:
+def retimed(fragment: Fragment, end: int) -> list[bytes | memoryview]:
     """The same samples, decoded from the moment on that the first is shown, and each before it is
     shown: so no edit list has to tell a delay, which depends on an encoder's first frames, and
-    which players read differently. `end` is when the next fragment begins."""
+    which players read differently. `end` is when the next fragment begins. In pieces, to be joined
+    once."""
     if sum(sample.size for sample in fragment.samples) != len(fragment.payload):
         raise _nonsense()
     decoded = decode_times(fragment.shown)
@@ -211,7 +214,7 @@ def retimed(fragment: Fragment, end: int) -> bytes:
     parts = _box(b"tfhd", struct.pack(">II", 0x020000, track))
     parts += _box(b"tfdt", struct.pack(">Iq", 1 << 24, decoded[0])) + _box(b"trun", run)
     moof = _box(b"moof", _box(b"mfhd", struct.pack(">II", 0, number)) + _box(b"traf", parts))
-    return moof + _box(b"mdat", fragment.payload)
+    return [moof, struct.pack(">I4s", len(fragment.payload) + 8, b"mdat"), fragment.payload]
 
 
 def decode_times(shown: Sequence[int]) -> list[int]:
@@ -253,7 +256,7 @@ def kind_of(unit: bytes) -> int:
 
 def first_units(fragment: Fragment, init: bytes) -> list[bytes]:
     config = _inside(init, b"avcC")
-    first = fragment.payload[: fragment.samples[0].size]
+    first = bytes(fragment.payload[: fragment.samples[0].size])
     return list(units(first, (config[4] & 3) + 1 if len(config) > 4 else 4))
 
 

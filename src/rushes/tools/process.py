@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, cast
 
-from rushes import errors
+from rushes import correlation, errors, tracing
 
 try:
     import resource
@@ -57,6 +58,43 @@ class Limits:
     output_bytes: int = 1024 * GIB
     stall_seconds: float = 120.0
 
+
+class Niceness:
+    """How much the programs that this process runs leave to others, now and from now on."""
+
+    def __init__(self) -> None:
+        self._level = 0
+        self._running: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def set(self, level: int) -> str | None:
+        """From 0 to 19. Returns what is to be told of it: nobody can be less nice than this process
+        is itself, nor, without being allowed to, than it was before."""
+        with self._lock:
+            self._level = level
+            running = list(self._running)
+        for program in running:
+            self._apply(program)
+        ours = os.getpriority(os.PRIO_PROCESS, 0)
+        if level and level < ours:
+            return f"nice {level} cannot be had: this process itself runs with {ours}"
+        return None
+
+    def adopt(self, program: subprocess.Popen[bytes]) -> None:
+        """One that has just been started, as the first of its group."""
+        with self._lock:
+            self._running.add(program)
+        if self._level:
+            self._apply(program)
+
+    def _apply(self, program: subprocess.Popen[bytes]) -> None:
+        if program.returncode is None:
+            # The group, since a process would be only the first of its threads.
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PGRP, program.pid, self._level)
+
+
+niceness = Niceness()
 
 SHORT = Limits(wall_seconds=60, cpu_seconds=60, stall_seconds=60)
 
@@ -115,6 +153,7 @@ class Running:
         """`chatty`: what it says on stdout is no sign that it moves on."""
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._limits = limits
+        self._program = Path(argv[0]).name
         self._error: BaseException | None = None
         self._changed = threading.Event()
         self._written = 0
@@ -137,7 +176,9 @@ class Running:
         pipes += [os.fdopen(read, "rb", buffering=0) for read, _ in more_fds]
         self._threads = [
             threading.Thread(
-                target=self._pump, args=(pipe, sink, not chatty or number > 0), daemon=True
+                target=correlation.carried(self._pump),
+                args=(pipe, sink, not chatty or number > 0),
+                daemon=True,
             )
             for number, (pipe, sink) in enumerate(zip(pipes, sinks, strict=True))
         ]
@@ -159,6 +200,10 @@ class Running:
 
     def wait(self, watch: Watch) -> None:
         """Until it has ended and all it wrote is handed on. `watch` may raise to end it."""
+        with tracing.step(f"tool {self._program}"):
+            self._wait(watch)
+
+    def _wait(self, watch: Watch) -> None:
         until = time.monotonic() + self._limits.wall_seconds
         while any(thread.is_alive() for thread in self._threads):
             self._changed.wait(POLL_SECONDS)
@@ -276,7 +321,7 @@ def _spawn(
         # Those that start it for us could not tell.
         if shutil.which(argv[0]) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return subprocess.Popen(
+        program = subprocess.Popen(
             [*_limited(limits), *around, *_mortal(), *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -287,6 +332,8 @@ def _spawn(
             pass_fds=inherited,
             start_new_session=True,
         )
+        niceness.adopt(program)
+        return program
     except OSError as error:
         raise errors.RetryLater(
             f"{Path(argv[0]).name} cannot be started: {error.strerror}", code="tool_missing"
@@ -294,8 +341,9 @@ def _spawn(
 
 
 def _ours_left_out() -> dict[str, str]:
-    """The environment without our settings: some are secret."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("RUSHES_")}
+    """The environment without our settings, and where our traces go: some are secret."""
+    ours = ("RUSHES_", "OTEL_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 class Helper:
@@ -324,6 +372,7 @@ class Helper:
             ) from error
         finally:
             os.close(lifeline)
+        niceness.adopt(self._process)
         # Closed when this is forgotten, or when this process ends.
         self._held = os.fdopen(held, "wb", buffering=0)
         assert self._process.stdout is not None

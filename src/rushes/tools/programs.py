@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import sysconfig
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -53,7 +54,7 @@ def find(name: str) -> str:
 
 def _new_enough(name: str) -> str:
     older = None
-    for path in (shutil.which(name), in_wheel(name)):
+    for path in (on_path(name), in_wheel(name)):
         if path is not None and version(path) >= OLDEST:
             return path
         if path is not None and version(path) != UNKNOWN:
@@ -75,7 +76,7 @@ def trouble() -> str | None:
             return (
                 f"{name} {told(path)} is older than {oldest}, the oldest that is supported: {HOW}"
             )
-        own = shutil.which(name)
+        own = on_path(name)
         if own is not None and not _given.get(name) and UNKNOWN < version(own) < OLDEST:
             return (
                 f"this machine's {name} {told(own)} is older than {oldest} and is passed over for"
@@ -105,6 +106,24 @@ def version(path: str) -> tuple[int, ...]:
         return UNKNOWN
     numbers = re.match(r"n?(\d+)\.(\d+)", found[1])
     return (int(numbers[1]), int(numbers[2])) if numbers else (99,)
+
+
+def on_path(name: str) -> str | None:
+    """This machine's own. The wheel puts a script of that name beside Python, which comes first
+    where an environment is activated; it hands no descriptors on, so nothing would come of it."""
+    path = shutil.which(name)
+    if path is None or not _is_wheels_script(Path(path)):
+        return path
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    others = [each for each in folders if each and Path(each) != Path(path).parent]
+    return shutil.which(name, path=os.pathsep.join(others))
+
+
+def _is_wheels_script(path: Path) -> bool:
+    if path.parent != Path(sysconfig.get_path("scripts")) or in_wheel(path.name) is None:
+        return False
+    with path.open("rb") as file:
+        return file.read(2) == b"#!"
 
 
 def in_wheel(name: str) -> str | None:

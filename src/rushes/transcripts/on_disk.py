@@ -14,7 +14,6 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from rushes.db.database import Database
@@ -25,6 +24,8 @@ log = logging.getLogger("rushes.transcripts")
 FILE = "transcript.json"
 # Whose folder it is: what one installation does not know, another may have written.
 OWNER = ".rushes"
+# What a server leaves that was killed, or, in earlier releases, that had no users yet.
+NOBODY = ("", "None")
 # Also what is being written: then with a dot before and something random behind.
 NAME = re.compile(r"(?P<under_way>\.?)(?P<job_id>job_[0-9a-z]+)(?:\.[0-9a-f]+)?")
 # At a tick: chores have other work, too.
@@ -53,8 +54,12 @@ class TranscriptFolder:
                 log.warning("transcripts cannot be written to RUSHES_TRANSCRIPTS_DIR: %s", error)
 
     def update(self) -> None:
+        with self._db.read() as tx:
+            installation = store.installation(tx)
+        if installation is None:
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._check_owner()
+        self._check_owner(installation)
         # Listed first: what another server writes meanwhile is not taken for something unknown.
         there = self._there()
         with self._db.read() as tx:
@@ -67,14 +72,14 @@ class TranscriptFolder:
             if document is not None:
                 self._write(job_id, revisions.canonical(document))
 
-    def _check_owner(self) -> None:
+    def _check_owner(self, installation: str) -> None:
         """Raises AnothersFolder. The first to come is the owner."""
-        with self._db.read() as tx:
-            me = store.installation(tx)
-        path = self._folder / OWNER
-        with suppress(FileExistsError), path.open("x") as file:
-            file.write(me)
-        if path.read_text() != me:
+        owner = self._folder / OWNER
+        if not owner.exists() or owner.read_text() in NOBODY:
+            made = self._folder / f"{OWNER}.{secrets.token_hex(4)}"
+            made.write_text(installation)
+            made.replace(owner)
+        if owner.read_text() != installation:
             raise AnothersFolder(
                 "the folder belongs to another installation of Rushes; choose one of its own, or"
                 f" remove {OWNER} from it if that one is gone for good"

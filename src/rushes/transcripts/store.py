@@ -136,11 +136,11 @@ def job_ids(tx: Tx) -> set[str]:
     return {row["job_id"] for row in rows}
 
 
-def installation(tx: Tx) -> str:
-    """What tells this database from those of other installations: its first user."""
+def installation(tx: Tx) -> str | None:
+    """What tells this database from those of other installations: its first user, if it has one."""
     row = tx.one("SELECT min(id) AS id FROM users")
     assert row is not None
-    return str(row["id"])
+    return None if row["id"] is None else str(row["id"])
 
 
 def document_of_job(tx: Tx, job_id: str) -> str | None:

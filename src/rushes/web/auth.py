@@ -123,6 +123,12 @@ def only_admin(
     return principal
 
 
+def check_priority(principal: Principal, priority: str | None) -> None:
+    """What comes before everybody's work is not for everybody to say."""
+    if priority == "high" and not principal.is_admin:
+        raise errors.Denied("only an admin may give work the priority high: say normal or low")
+
+
 def _asked(request: Request) -> str:
     """The route, not the address: that is as long as a stranger likes, and has ids in it."""
     route = getattr(request.scope.get("route"), "path", "").removeprefix("/api/v1")

@@ -14,7 +14,9 @@ from rushes.web.api import (
     events,
     health,
     jobs,
+    limits,
     media,
+    metrics,
     models,
     outputs,
     playback,
@@ -39,15 +41,17 @@ DESCRIPTION = (
     " Errors are `application/problem+json` with a stable `code`."
 )
 API = (
+    # Routes are tried one after the other, and nobody asks as often as workers do.
+    worker_api.router,
     uploads.router,
     playback.router,
     trash.router,
     media.router,
     outputs.router,
     jobs.router,
+    limits.router,
     events.router,
     workers.router,
-    worker_api.router,
     accounts.router,
     security_log.router,
     settings.router,
@@ -64,6 +68,7 @@ API = (
 ROOT = (
     health.router,
     health.admin,
+    metrics.router,
     playback.shared,
     outputs.shared,
     openai_api.receiving,
@@ -79,6 +84,8 @@ def create_app(services: Services) -> FastAPI:
         guard.Guard,
         https=services.is_https,
         is_worker=lambda key: access.by_worker_key(app.state.services.db, key) is not None,
+        metrics=lambda: app.state.services.metrics,
+        storage_origin=services.links.origin if services.links else None,
     )
     return app
 

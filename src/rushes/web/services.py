@@ -20,6 +20,7 @@ from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
+from rushes.metrics import Metrics
 from rushes.redis_link import RedisLink
 from rushes.settings import Settings
 from rushes.storage.storage import Storage
@@ -28,7 +29,8 @@ from rushes.uploads import uploads
 from rushes.uploads.receiver import Receiver
 from rushes.wakeup import Wakeup
 from rushes.web.http import addresses
-from rushes.web.http.probe import HealthProbe
+from rushes.web.http.probe import HealthProbe, StorageCheck
+from rushes.web.http.storage_links import StorageLinks, open_links
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Services:
     chores: Chores
     relay: Relay
     engines: Registry
+    metrics: Metrics
     # Known to processes that can read this server's files, and to nobody else.
     local_token: str
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -57,10 +60,14 @@ class Services:
     # How many requests wait for the words of a media that is forgotten after them; of one thread.
     awaited: Counter[str] = field(default_factory=Counter)
     totals: queue_report.Totals = field(default_factory=queue_report.Totals)
+    ready: queue_report.ReadyJobs = field(default_factory=queue_report.ReadyJobs)
     guesses: limits.Guesses = field(default_factory=limits.Guesses)
     passwords: limits.Passwords = field(default_factory=limits.Passwords)
     database_probe: HealthProbe = field(init=False)
+    storage_check: StorageCheck = field(init=False)
     storage_probe: HealthProbe = field(init=False)
+    # None where the server sends all files itself.
+    links: StorageLinks | None = field(init=False)
     # None where the engine keeps its models elsewhere.
     downloads: Downloads | None = field(init=False)
 
@@ -68,7 +75,11 @@ class Services:
         cache = self.engines.cache
         self.downloads = Downloads(cache, self.stopping) if cache else None
         self.receiver = Receiver(
-            self.db, self.queue, self.storage, uploads.limits_of(self.settings)
+            self.db,
+            self.queue,
+            self.storage,
+            uploads.limits_of(self.settings),
+            metrics=self.metrics,
         )
         self.known_workers = self.dispatch.known = KnownWorkers(
             self.db, self.queue, heartbeat_seconds=self.settings.heartbeat_interval
@@ -78,10 +89,13 @@ class Services:
             self.bell,
             self.known_workers,
             poll_seconds=self.settings.poll_interval,
+            metrics=self.metrics,
         )
         self.holds = limits.holds(self.settings)
         self.database_probe = HealthProbe(lambda: schema.check_quickly(self.db))
-        self.storage_probe = HealthProbe(self.storage.check)
+        self.storage_check = StorageCheck(self.storage)
+        self.storage_probe = HealthProbe(self.storage_check)
+        self.links = open_links(self.settings, self.storage)
 
     @property
     def base_url(self) -> str:

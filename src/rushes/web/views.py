@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from rushes import clock, kinds, sanitize
+from rushes import clock, kinds, protocol, sanitize
 from rushes.accounts.account import User
 from rushes.accounts.store import WorkerKey
 from rushes.db.database import Tx
@@ -363,6 +363,7 @@ def worker(
     keys: Sequence[WorkerKey] = (),
     holding: Sequence[str] = (),
 ) -> models.Worker:
+    resting = item.resting_until if (item.resting_until or 0) > now else None
     return models.Worker(
         id=item.id,
         name=item.name,
@@ -382,6 +383,15 @@ def worker(
             for key in keys
             if key.worker_id == item.id
         ],
+        settings={
+            each.name: models.WorkerSetting(value=each.value, text=each.text, said_by=each.said_by)
+            for each in item.in_effect
+        },
+        resting_until=clock.rfc3339(resting),
+        declined=dict(item.declined),
+        notes=list(item.notes),
+        protocol=protocol.version_text(protocol.version_of(item.protocol)),
+        upgrade=item.upgrade,
         registered_at=clock.rfc3339(item.registered_at),
         last_seen_at=clock.rfc3339(item.last_seen_at),
     )

@@ -118,7 +118,7 @@ def _is_trouble(event: Event) -> bool:
     """Deliveries are left out: an alert that cannot be delivered must not raise the next."""
     if event.job_id is None or event.type.startswith(f"{KIND}."):
         return False
-    lost = event.state == "queued" and event.error_code in LOST
+    lost = event.type.endswith(".queued") and event.error_code in LOST
     return lost or (event.state == "failed" and event.type.endswith(".failed"))
 
 

@@ -6,11 +6,14 @@ while the receiver is asked.
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
 from rushes import clock as clocks
 from rushes import errors, events
 from rushes.db.database import Database, Tx
+from rushes.metrics import Metrics
 from rushes.records import JsonObject
 from rushes.settings import Settings
 from rushes.webhooks import endpoints, messages, signing, store
@@ -42,8 +45,10 @@ class Deliver:
         *,
         sender: WebhookSender | None = None,
         clock: clocks.Clock | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._db = db
+        self._metrics = metrics or Metrics()
         self._alerts_url = settings.alert_webhook_url
         self._sender = sender or WebhookSender(
             timeout_seconds=settings.alert_webhook_timeout,
@@ -60,7 +65,9 @@ class Deliver:
         if delivery.delivered_at is not None:
             return {"skipped": "delivered before"}
         self._refuse_resting(delivery)
+        began = time.monotonic()
         answer = self._send(delivery)
+        self._metrics.webhook_tried(began, _outcome(answer))
         self._record(context.job_id, delivery, answer)
         if not answer.is_delivered:
             raise _failure(answer)
@@ -125,6 +132,15 @@ def _failed(tx: Tx, delivery: ToSend, answer: DeliveryOutcome) -> None:
         data = {"webhook_id": webhook_id, "host": host, "error_code": answer.error_code}
         told = msgspec.json.encode(data).decode()
         events.append(tx, FAILING, user_id=delivery.user_id, data=told)
+
+
+def _outcome(answer: DeliveryOutcome) -> str:
+    """One of few words, whatever receivers answer."""
+    if answer.is_delivered:
+        return "delivered"
+    if answer.error_code in SENTENCES:
+        return answer.error_code
+    return f"answered_{(answer.status or 0) // 100}xx"
 
 
 def _failure(answer: DeliveryOutcome) -> errors.JobOutcome:

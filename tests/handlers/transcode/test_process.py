@@ -192,3 +192,33 @@ def test_stderr_without_an_end_is_bounded() -> None:
     error = failing(script(f"{loud}\nsys.exit(1)"), Limits())
     assert len(error.lines) == process.KEPT_LINES
     assert error.lines[-1].startswith("line 19999")
+
+
+def test_programs_are_as_nice_as_is_said_also_while_they_run() -> None:
+    def niceness(running: process.Running) -> int:
+        return os.getpriority(os.PRIO_PGRP, running._process.pid)
+
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    endless = script("import time\ntime.sleep(60)")
+    try:
+        assert process.niceness.set(ours + 3) is None
+        with process.Running(endless, [lambda chunk: None], limits=process.SHORT) as running:
+            assert niceness(running) == ours + 3
+            process.niceness.set(ours + 5)
+            assert niceness(running) == ours + 5
+    finally:
+        process.niceness.set(0)
+
+
+def test_a_nice_level_that_cannot_be_had_is_told() -> None:
+    said = process.run(
+        script(
+            "import os; os.nice(12)\n"
+            "from rushes.tools import process\n"
+            "print(process.niceness.set(5)); print(process.niceness.set(15))"
+        )
+    )
+    assert said.decode().splitlines() == [
+        "nice 5 cannot be had: this process itself runs with 12",
+        "None",
+    ]

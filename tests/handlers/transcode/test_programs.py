@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,6 +51,19 @@ def test_one_that_is_new_enough_is_taken_without_a_word(
     runs = installed(version)
     assert Path(programs.ffmpeg()).parent == Path(programs.ffprobe()).parent == runs.parent
     assert programs.trouble() is None
+
+
+@needs_wheel
+def test_the_wheel_s_script_in_an_activated_environment_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scripts = sysconfig.get_path("scripts")
+    assert Path(scripts, "ffmpeg").read_bytes().startswith(b"#!")
+    monkeypatch.setenv("PATH", scripts)
+    ffmpegs.forget()
+    assert programs.ffmpeg() == programs.in_wheel("ffmpeg")
+    monkeypatch.undo()
+    ffmpegs.forget()
 
 
 @pytest.mark.usefixtures("no_wheel")

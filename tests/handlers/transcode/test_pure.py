@@ -351,14 +351,14 @@ def test_frames_are_decoded_one_after_the_other_and_before_they_are_shown(
     sizes = [number % 5 for number in range(len(shown))]
     end = max(shown) + last
     [before] = boxes.Cutter().feed(reordered(-7, shown, sizes))
-    data = boxes.retimed(before, end)
+    data = b"".join(boxes.retimed(before, end))
     [found] = boxes.Cutter().feed(data)
     assert found.shown == shown
     assert (found.start, found.ticks) == (shown[0], end - shown[0])
     assert [each.size for each in found.samples] == sizes
     assert [each.flags for each in found.samples] == [each.flags for each in before.samples]
     assert found.payload == before.payload
-    assert boxes.retimed(found, end) == data
+    assert b"".join(boxes.retimed(found, end)) == data
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30))

@@ -71,9 +71,12 @@ class Live {
     return () => void this.opens.delete(listener);
   }
 
-  start(): void {
+  /** `position`: where the events stood before the page read anything, so that it hears of what happens
+  while it reads. */
+  start(position?: string): void {
     if (this.wanted) return;
     this.wanted = true;
+    this.position = position;
     this.status = "connecting";
     void this.listen();
   }

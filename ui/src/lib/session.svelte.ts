@@ -31,7 +31,7 @@ class SessionState {
     await kinds.load();
     this.me = me;
     this.known = true;
-    live.start();
+    live.start(me.event_position);
   }
 
   async signOut(): Promise<void> {

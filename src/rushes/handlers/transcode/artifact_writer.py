@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
+from rushes import correlation
 from rushes.protocol import Artifact
 from rushes.worker.context import JobContext
 
@@ -62,7 +63,7 @@ class ArtifactWriter:
         if there is not None and there.sha256 == hashlib.sha256(content).hexdigest():
             return
         self._room.acquire()
-        future = self._hands.submit(self._put, name, content, seconds)
+        future = self._hands.submit(correlation.carried(self._put), name, content, seconds)
         with self._lock:
             self._under_way[future] = name
         future.add_done_callback(self._done)

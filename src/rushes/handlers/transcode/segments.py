@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Event
 
-from rushes import errors, sanitize
+from rushes import correlation, errors, sanitize
 from rushes.handlers.transcode.artifact_writer import ArtifactWriter
 from rushes.handlers.transcode.progress import ProgressReporter
 from rushes.protocol import Rendition
@@ -185,9 +185,10 @@ class Pictures(Track):
     def joined(self, end: int) -> bytes:
         """All that has come of a segment; the next begins at `end`."""
         ends = [*(part.shown[0] for part in self._parts[1:]), end]
-        data = [boxes.retimed(part, at) for part, at in zip(self._parts, ends, strict=True)]
+        parts = zip(self._parts, ends, strict=True)
+        data = b"".join([piece for part, at in parts for piece in boxes.retimed(part, at)])
         self._parts = []
-        return b"".join(data)
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +401,7 @@ class Background:
         self._hands.shutdown(wait=True, cancel_futures=True)
 
     def start(self, step: Callable[[], None]) -> None:
-        self._steps.append(self._hands.submit(step))
+        self._steps.append(self._hands.submit(correlation.carried(step)))
 
     def watch(self) -> None:
         """For the tools that run in the background."""

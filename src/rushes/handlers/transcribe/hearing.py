@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from rushes import tracing
 from rushes.engines import spoken
 from rushes.engines.engine import (
     Engine,
@@ -155,7 +156,8 @@ class Hearing:
         return replace(chosen, language_probability=results[0].language_probability)
 
     def _ask(self, request: TranscribeRequest) -> TranscribeResult:
-        result = self._engine.transcribe(request, self._job.listen)
+        with tracing.span("engine transcribe"):
+            result = self._engine.transcribe(request, self._job.listen)
         self._job.alive()
         return result
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field, SecretStr
 
-from rushes import errors
+from rushes import errors, events
 from rushes.accounts import access, account, security_log, store
 from rushes.accounts.account import Principal, Role, Scope
 from rushes.accounts.security_log import Action
@@ -67,6 +67,10 @@ class Me(BaseModel):
     used_bytes: int
     quota_bytes: int | None
     has_password: bool
+    event_position: str = Field(
+        description="Where the events stood before this: `since` for a stream that is to tell of"
+        " all that happens after what is read from now on."
+    )
 
 
 class Link(BaseModel):
@@ -292,6 +296,7 @@ def _me(services: Services, who: Principal) -> Me:
     with services.db.read() as tx:
         used = media_store.used_bytes(tx, who.user_id)
         user = store.get_user(tx, who.user_id)
+        position = events.head(tx)
     quota = user.quota_bytes if user else None
     return Me(
         id=who.user_id,
@@ -301,6 +306,7 @@ def _me(services: Services, who: Principal) -> Me:
         used_bytes=used,
         quota_bytes=quota if quota is not None else services.settings.user_quota or None,
         has_password=user is not None and user.has_password,
+        event_position=str(position),
     )
 
 

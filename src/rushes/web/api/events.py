@@ -67,7 +67,9 @@ async def events(
         keep_alive_seconds=services.settings.event_keep_alive,
         retry_seconds=services.settings.event_retry,
     )
-    return HeldStream(body, leave, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+    # Who has the answer may act on it: what comes of that must be heard.
+    opened = subscription.opened
+    return HeldStream(body, leave, opened, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
 
 
 def _end(loop: asyncio.AbstractEventLoop, subscription: Subscription) -> None:

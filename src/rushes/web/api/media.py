@@ -29,7 +29,7 @@ from rushes.web.services import Here, Services
 
 router = APIRouter(prefix="/media", tags=["media"], responses=documented(401, 404, 422))
 
-BUSY = documented(409, 429)
+BUSY = documented(403, 409, 429)
 MediaId = Annotated[str, Path(max_length=100, description="Such as med_0198a3…, or its slug.")]
 
 
@@ -41,7 +41,15 @@ class Change(Body):
     title: str = Field(min_length=1, max_length=1000)
 
 
-class Retranscode(Body):
+class Work(Body):
+    """What may be said of any work that is asked for."""
+
+    priority: models.Priority | None = Field(
+        None, description="Which work comes first; `high` is for admins."
+    )
+
+
+class Retranscode(Work):
     profile: str | None = Field(
         None, max_length=100, description="By name; without, the one it was made with."
     )
@@ -58,13 +66,13 @@ class Retranscode(Body):
     )
 
 
-class Trim(Body):
+class Trim(Work):
     start: Seconds = 0
     end: Seconds | None = Field(None, description="Without: to the end.")
     reset: bool = Field(False, description="Undo all edits instead.")
 
 
-class Composite(Body):
+class Composite(Work):
     overlay_media_id: str = Field(max_length=100)
     position: Corner | models.Point = "bottom-right"
     size: float = Field(0.25, ge=0.05, le=1, allow_inf_nan=False, description="Of the width.")
@@ -100,7 +108,7 @@ class SpeechOptions(Body):
     )
 
 
-class Retranscribe(SpeechOptions):
+class Retranscribe(SpeechOptions, Work):
     profile: str | None = Field(
         None,
         max_length=100,
@@ -108,7 +116,7 @@ class Retranscribe(SpeechOptions):
     )
 
 
-class TellSpeakersApart(Body):
+class TellSpeakersApart(Work):
     """What is known of the speakers."""
 
     speakers: Speakers | None = Field(None, description="How many there are, if you know.")
@@ -265,8 +273,8 @@ def trim(
 
     def cut(tx: Tx, item: Media) -> str:
         if body.reset:
-            return requests.undo_edits(tx, services.queue, item)
-        return requests.trim(tx, services.queue, item, body.start, body.end)
+            return requests.undo_edits(tx, services.queue, item, body.priority)
+        return requests.trim(tx, services.queue, item, body.start, body.end, body.priority)
 
     return start(media_id, body, who, services, once, cut)
 
@@ -286,7 +294,7 @@ def composite(
 
     def lay_over(tx: Tx, item: Media) -> str:
         other = media_store.get(tx, body.overlay_media_id, who.sees)
-        return requests.composite(tx, services.queue, item, overlay, other)
+        return requests.composite(tx, services.queue, item, overlay, other, body.priority)
 
     return start(media_id, body, who, services, once, lay_over)
 
@@ -316,33 +324,38 @@ def tell_speakers_apart(
     once: idempotency.Once,
 ) -> models.Job:
     """Of the transcript that is there, whose words stay as they are; a new revision of it."""
-    options = body.model_dump()
+    options = body.model_dump(exclude={"priority"})
     return start(
         media_id,
         body,
         who,
         services,
         once,
-        lambda tx, item: requests.tell_speakers_apart(tx, services.queue, item, options),
+        lambda tx, item: requests.tell_speakers_apart(
+            tx, services.queue, item, options, body.priority
+        ),
     )
 
 
 def transcription(
     services: Services, body: Retranscribe, *, anew: bool = False
 ) -> Callable[[Tx, Media], str]:
-    options = body.model_dump(exclude={"media_id"})
-    return lambda tx, item: requests.transcribe(tx, services.queue, item, options, anew=anew)
+    options = body.model_dump(exclude={"media_id", "priority"})
+    return lambda tx, item: requests.transcribe(
+        tx, services.queue, item, options, anew=anew, priority=body.priority
+    )
 
 
 def start(
     media_id: str,
-    body: Body,
+    body: Work,
     who: Principal,
     services: Services,
     once: idempotency.Repeat,
     make_job: Callable[[Tx, Media], str],
 ) -> models.Job:
     """One enqueue; the same that is waiting or running already is returned instead."""
+    auth.check_priority(who, body.priority)
 
     def enqueue(tx: Tx) -> models.Job:
         job_id = make_job(tx, library.found(tx, media_id, who.sees))

@@ -12,16 +12,16 @@ from rushes import errors, kinds
 from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.jobs.job import NewJob
-from rushes.media import library, media, output_store, requests
+from rushes.media import library, media, output_store, pipeline, requests
 from rushes.media import store as media_store
+from rushes.media.pipeline import Cause
 from rushes.web import auth, models, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import playback
-from rushes.web.api.media import BUSY, MediaId, start
+from rushes.web.api.media import BUSY, MediaId, Work, start
 from rushes.web.http import idempotency, ranges
 from rushes.web.http.open_streams import RoomForJobs
 from rushes.web.http.problems import documented
-from rushes.web.models import Body
 from rushes.web.services import Here, Services
 
 router = APIRouter(responses=documented(401, 404, 422))
@@ -56,14 +56,19 @@ class Kinds(BaseModel):
     next_cursor: None = None
 
 
-class NewMediaJob(Body):
+class NewMediaJob(Work):
     kind: KindName
     args: dict[str, Any] = Field({}, description="What its handler gets.")
 
 
 class NewOwnJob(NewMediaJob):
     media_id: str | None = Field(None, max_length=100)
-    priority: str = Field("normal", pattern="^(high|normal|low)$")
+    limit_key: str | None = Field(
+        None,
+        max_length=100,
+        description="For admins: with others that name it, at most as many run at once as its limit"
+        " says.",
+    )
     dedupe_key: str | None = Field(
         None, min_length=1, max_length=200, description="While one with it is under way, that one."
     )
@@ -109,6 +114,9 @@ def _kind(each: kinds.Kind) -> Kind:
 @router.post("/jobs", tags=["queue"], status_code=202, responses=BUSY, dependencies=[RoomForJobs])
 def add_job(body: NewOwnJob, who: auth.User, services: Here, once: idempotency.Once) -> models.Job:
     """A job of one's own kind, on a media or on none."""
+    auth.check_priority(who, body.priority)
+    if body.limit_key is not None and not who.is_admin:
+        raise errors.Denied("only an admin may name a limit_key")
 
     def enqueue(tx: Tx) -> models.Job:
         _check(tx, body)
@@ -120,8 +128,9 @@ def add_job(body: NewOwnJob, who: auth.User, services: Here, once: idempotency.O
             args=body.args,
             media_id=item.id if item else None,
             user_id=owner,
-            priority=body.priority,
+            priority=pipeline.priority_for(Cause.NEW, body.priority),
             needs=kinds.get(body.kind).needs,
+            limit_key=body.limit_key,
             # Of this user: others may have had the same idea.
             dedupe_key=f"{body.kind}:{owner}:{key}" if key else None,
         )
@@ -144,7 +153,7 @@ def run(
 
     def make_job(tx: Tx, item: media.Media) -> str:
         _check(tx, body)
-        return requests.run(tx, services.queue, item, body.kind, body.args)
+        return requests.run(tx, services.queue, item, body.kind, body.args, body.priority)
 
     return start(media_id, body, who, services, once, make_job)
 
@@ -246,4 +255,5 @@ def _send(request: Request, services: Services, file: media.StoredFile | None) -
         content_type=file.content_type,
         etag=file.sha256,
         headers={**playback.SANDBOX, "Cache-Control": playback.FRESH},
+        links=services.links,
     )

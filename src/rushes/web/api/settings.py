@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from rushes import settings as known
+from rushes.setting_field import HIDDEN, SettingField, hide
 from rushes.web import auth
 from rushes.web.http.problems import documented
 from rushes.web.services import Here
@@ -39,8 +40,8 @@ def settings(who: auth.Admin, services: Here) -> dict[str, list[Setting]]:
     return {"items": items}
 
 
-def _shown(name: str, field: known.SettingField, value: Any) -> Any:
+def _shown(name: str, field: SettingField, value: Any) -> Any:
     if name in PLACES:
-        return str(value).partition("://")[0] if "://" in str(value) else known.HIDDEN
-    hidden = known.hide(value, field.secret)
+        return str(value).partition("://")[0] if "://" in str(value) else HIDDEN
+    hidden = hide(value, field.secret)
     return str(hidden) if isinstance(hidden, Path) else hidden

@@ -23,7 +23,7 @@ from rushes.transcripts import archive, captions, editing, passages
 from rushes.transcripts import language as languages
 from rushes.transcripts.archive import Kept
 from rushes.transcripts.store import About
-from rushes.web import auth, models, views
+from rushes.web import auth, models, transcript_models, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import upload_docs, uploads
 from rushes.web.api.jobs import JobId
@@ -45,7 +45,7 @@ BY_NAME = {".txt": captions.PLAIN, ".json": captions.JSON}
 HEADERS = {"Cache-Control": "no-cache"}
 READ: dict[int | str, dict[str, Any]] = {
     200: {
-        "model": models.Transcript,
+        "model": transcript_models.Transcript,
         "content": {type.partition(";")[0]: {} for type in captions.FORMATS.values()},
     },
     304: {"description": "It is the one you have"},
@@ -157,7 +157,7 @@ def get(
 
 
 @router.get("/media/{media_id}/transcript/info")
-def info(media_id: MediaId, who: auth.User, services: Here) -> models.TranscriptInfo:
+def info(media_id: MediaId, who: auth.User, services: Here) -> transcript_models.TranscriptInfo:
     """All about the transcript but what was said."""
     with services.db.read() as tx:
         kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
@@ -168,7 +168,7 @@ def info(media_id: MediaId, who: auth.User, services: Here) -> models.Transcript
 @router.get("/media/{media_id}/transcripts")
 def all_of(
     media_id: MediaId, who: auth.User, services: Here
-) -> models.Page[models.TranscriptSummary]:
+) -> models.Page[transcript_models.TranscriptSummary]:
     """Also those that were replaced, and can be brought back; newest first."""
     with services.db.read() as tx:
         found = archive.all_of(tx, library.found(tx, media_id, who.sees).id)
@@ -178,19 +178,19 @@ def all_of(
 @router.get("/media/{media_id}/transcript/revisions")
 def revisions(
     media_id: MediaId, who: auth.User, services: Here
-) -> models.Page[models.TranscriptRevision]:
+) -> models.Page[transcript_models.TranscriptRevision]:
     """What was changed, newest first."""
     with services.db.read() as tx:
         found = archive.history(tx, library.found(tx, media_id, who.sees).id)
     return models.Page(
         items=[
-            models.TranscriptRevision(
+            transcript_models.TranscriptRevision(
                 revision=each.number,
                 user_id=each.user_id or None,
                 reason=each.reason,
                 created_at=views.said("created_at", each.created_at),
                 changes=[
-                    models.SegmentChange.model_validate(change, from_attributes=True)
+                    transcript_models.SegmentChange.model_validate(change, from_attributes=True)
                     for change in each.changes
                 ],
             )
@@ -211,17 +211,19 @@ def get_candidate(
 
 
 @router.get("/media/{media_id}/transcript/candidate/merge")
-def preview_merge(media_id: MediaId, who: auth.User, services: Here) -> models.TranscriptMerge:
+def preview_merge(
+    media_id: MediaId, who: auth.User, services: Here
+) -> transcript_models.TranscriptMerge:
     """What accepting the candidate would take over of people's corrections and names, and where
     both have changed the same words."""
     merge = _merge(services, media_id, who)
-    return models.TranscriptMerge(
+    return transcript_models.TranscriptMerge(
         id=merge.candidate.id,
         revision=merge.current.revision,
         corrections=merge.result.corrections,
         kept=merge.result.kept,
         conflicts=[
-            models.MergeConflict.model_validate(each, from_attributes=True)
+            transcript_models.MergeConflict.model_validate(each, from_attributes=True)
             for each in merge.result.conflicts
         ],
         speaker_names=dict(merge.result.names),
@@ -234,7 +236,7 @@ def preview_merge(media_id: MediaId, who: auth.User, services: Here) -> models.T
 @router.patch("/media/{media_id}/transcript", responses=documented(409))
 def edit(
     media_id: MediaId, body: TranscriptEdit, who: auth.User, services: Here
-) -> models.TranscriptInfo:
+) -> transcript_models.TranscriptInfo:
     """Correct segments; words that stay keep their times. 409 `edited_meanwhile` when somebody
     was quicker."""
     changes = [
@@ -252,7 +254,7 @@ def edit(
 @router.post("/media/{media_id}/transcript/revert", responses=documented(409))
 def revert(
     media_id: MediaId, body: Revert, who: auth.User, services: Here
-) -> models.TranscriptInfo:
+) -> transcript_models.TranscriptInfo:
     """Go back to an older text, as a new revision."""
     with services.db.read() as tx:
         kept = archive.found(tx, library.found(tx, media_id, who.sees).id)
@@ -265,7 +267,7 @@ def revert(
 @router.put("/media/{media_id}/transcript/speakers")
 def name_speakers(
     media_id: MediaId, body: SpeakerNames, who: auth.User, services: Here
-) -> models.TranscriptInfo:
+) -> transcript_models.TranscriptInfo:
     """What people call them; the document keeps its labels."""
     return _change(
         services, media_id, who, lambda tx, id: archive.rename_speakers(tx, id, body.names)
@@ -275,7 +277,7 @@ def name_speakers(
 @router.post("/media/{media_id}/transcript/candidate/accept", responses=documented(409))
 def accept_candidate(
     media_id: MediaId, body: Accepted, who: auth.User, services: Here
-) -> models.TranscriptInfo:
+) -> transcript_models.TranscriptInfo:
     """Read it from now on, with what people corrected in the one that they have worked on, and
     their names of speakers. 409 when either is not what you have seen any more."""
     merge = _merge(services, media_id, who, body) if body.merge else None
@@ -290,7 +292,7 @@ def accept_candidate(
 @router.post("/media/{media_id}/transcript/restore", responses=documented(409))
 def restore(
     media_id: MediaId, body: Restored, who: auth.User, services: Here
-) -> models.TranscriptInfo:
+) -> transcript_models.TranscriptInfo:
     """Read one again that was replaced, with all that people have made of it."""
     return _change(
         services, media_id, who, lambda tx, id: archive.restore(tx, id, body.id, body.revision)
@@ -310,7 +312,7 @@ def dismiss_candidate(media_id: MediaId, who: auth.User, services: Here) -> None
 @receiving.post(
     "/media/{media_id}/transcript/import",
     status_code=201,
-    response_model=models.TranscriptInfo,
+    response_model=transcript_models.TranscriptInfo,
     responses=documented(401, 403, 404, 409, 413, 415, 422, 503),
     openapi_extra=upload_docs.CAPTIONS,
 )
@@ -338,12 +340,12 @@ async def import_captions(
     content, type = await _content(request)
     ready = await run(_prepared, content, type, spoken)
 
-    def keep(tx: Tx) -> models.TranscriptInfo:
+    def keep(tx: Tx) -> transcript_models.TranscriptInfo:
         item = library.found(tx, media_id, who.sees)
         kept = archive.import_captions(tx, item.id, ready, replace=replace)
         return _info(kept, archive.about_candidate(tx, item.id))
 
-    answer = await run(once.run, services, who, content, models.TranscriptInfo, keep)
+    answer = await run(once.run, services, who, content, transcript_models.TranscriptInfo, keep)
     return Response(answer.model_dump_json(), status_code=201, media_type="application/json")
 
 
@@ -357,7 +359,7 @@ def _found(services: Services, media_id: str, who: Principal) -> Media:
 
 def _change(
     services: Services, media_id: str, who: Principal, verb: Callable[[Tx, str], Kept]
-) -> models.TranscriptInfo:
+) -> transcript_models.TranscriptInfo:
     def change(tx: Tx) -> tuple[Kept, About | None]:
         kept = verb(tx, library.found(tx, media_id, who.sees).id)
         return kept, archive.about_candidate(tx, kept.media_id)
@@ -378,8 +380,8 @@ def _merge(
     return work()
 
 
-def _info(kept: Kept, other: About | None) -> models.TranscriptInfo:
-    return models.TranscriptInfo(
+def _info(kept: Kept, other: About | None) -> transcript_models.TranscriptInfo:
+    return transcript_models.TranscriptInfo(
         id=kept.id,
         media_id=kept.media_id,
         job_id=kept.job_id,
@@ -397,8 +399,8 @@ def _info(kept: Kept, other: About | None) -> models.TranscriptInfo:
     )
 
 
-def _summary(about: About) -> models.TranscriptSummary:
-    return models.TranscriptSummary(
+def _summary(about: About) -> transcript_models.TranscriptSummary:
+    return transcript_models.TranscriptSummary(
         id=about.id,
         state=about.state,
         job_id=about.job_id,
@@ -412,8 +414,8 @@ def _summary(about: About) -> models.TranscriptSummary:
     )
 
 
-def _candidate(kept: About) -> models.Candidate:
-    return models.Candidate(
+def _candidate(kept: About) -> transcript_models.Candidate:
+    return transcript_models.Candidate(
         id=kept.id,
         job_id=kept.job_id,
         language=kept.language,
