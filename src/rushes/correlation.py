@@ -47,20 +47,31 @@ def trace() -> str | None:
     return _here.get().trace
 
 
-def bound(**known: str | None) -> AbstractContextManager[None]:
+def bound(
+    *,
+    request_id: str | None = None,
+    worker_id: str | None = None,
+    job_id: str | None = None,
+    media_id: str | None = None,
+    trace: str | None = None,
+) -> AbstractContextManager[None]:
     """Inside, this is known, too; what is None leaves what is known."""
-    return _Bound(known)
+    return _Bound(Correlation(request_id, worker_id, job_id, media_id, trace))
 
 
 class _Bound(AbstractContextManager[None]):
     """Around every job, however small: a generator would cost as much again."""
 
-    def __init__(self, known: dict[str, str | None]) -> None:
+    __slots__ = ("_before", "_known")
+
+    def __init__(self, known: Correlation) -> None:
         self._known = known
 
     def __enter__(self) -> None:
-        told = {name: value for name, value in self._known.items() if value is not None}
-        self._before: Token[Correlation] = _here.set(_here.get()._replace(**told))
+        outside = _here.get()
+        both = zip(self._known, outside, strict=True)
+        told = Correlation(*[was if new is None else new for new, was in both])
+        self._before: Token[Correlation] = _here.set(told)
 
     def __exit__(self, *error: object) -> None:
         _here.reset(self._before)

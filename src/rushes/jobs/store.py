@@ -527,16 +527,23 @@ def get(tx: Tx, id: str) -> Job | None:
 
 def assignments_from_rows(rows: Iterable[Row], lease_ms: int) -> list[Assignment]:
     """In the order of the queue."""
+    lease_seconds = lease_ms / 1000
+    # Written out: every job that is claimed comes along here.
     return [
-        from_row(
-            Assignment,
-            row,
+        Assignment(
             job_id=row["id"],
+            claim_id=row["claim_id"],
+            kind=row["kind"],
             args=decode(row["args"]),
+            media_id=row["media_id"],
+            user_id=row["user_id"],
             epoch=row["claim_epoch"],
+            attempt=row["attempt"],
+            max_attempts=row["max_attempts"],
             checkpoint=decode(row["checkpoint"]),
-            lease_seconds=lease_ms / 1000,
+            lease_seconds=lease_seconds,
             waited_seconds=(row["claimed_at"] - max(row["queued_at"], row["run_at"])) / 1000,
+            trace=row["trace"],
         )
         for row in sorted(rows, key=lambda row: (row["queued_at"], row["id"]))
     ]

@@ -499,7 +499,7 @@ class Worker:
             # As after a long sleep: a short question before a long report.
             self.beat()
         fresh = [
-            Completion(held.assignment.claim, result, held.context.manifest)
+            Completion(held.context.claim, result, held.context.manifest)
             for held, result in results
             if not held.lost
         ]
