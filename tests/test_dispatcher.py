@@ -301,9 +301,7 @@ def local(world: World, dispatch: Counting, dispatcher: Told, **options: Any) ->
         world.bell,
         worker_id="server_1",
         worker_name="server 1",
-        poll_seconds=3600,
-        ask=dispatcher.ask,
-        **options,
+        **{"poll_seconds": 3600, "ask": dispatcher.ask} | options,
     )
     made.hello(Hello(kinds=["noop"]))
     return made
@@ -323,6 +321,30 @@ def test_the_servers_own_workers_wait_with_the_others(
     dispatch.wait_for(lambda: dispatch.looks > 0)
     job_id = world.enqueue()
     assert answer.result(SECONDS)[0].job_id == job_id
+
+
+def test_the_servers_own_workers_leave_polling_to_the_dispatcher(
+    world: World, dispatch: Counting, dispatcher: Told
+) -> None:
+    """Who leaves and comes again may leave just when a job is claimed: it had an attempt more."""
+
+    class Patient(Future[list[Assignment]]):
+        def result(self, timeout: float | None = None) -> list[Assignment]:
+            waited.append(timeout or 0)
+            return super().result(timeout)
+
+    waited: list[float] = []
+    world.enqueue()
+    [job] = world.claim_all()
+
+    def ask(*args: Any, **more: Any) -> Answer:
+        answer = Patient()
+        answer.set_result([job])
+        return answer
+
+    worker = local(world, dispatch, dispatcher, poll_seconds=0.001, ask=ask)
+    assert worker.claim(1, wait_seconds=SECONDS) == [job]
+    assert waited == [pytest.approx(SECONDS, abs=SECONDS / 2)]
 
 
 def test_a_worker_that_is_to_stop_waits_no_longer(

@@ -147,7 +147,7 @@ class Local(WorkerCalls):
             left = until - time.monotonic()
             # Jittered, so that workers that started together do not poll together.
             pause = min(left, self._poll_seconds * random.uniform(0.75, 1.25))
-            found, has_waited = self._found(me, limit, request_id, pause)
+            found, has_waited = self._found(me, limit, request_id, left)
             if not has_waited:
                 self._bell.looked(mark, len(found))
             left = until - time.monotonic()
