@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import signal
 import subprocess
 import threading
@@ -69,6 +71,18 @@ def test_an_older_version_uses_a_database_that_was_expanded(tree: Tree, db: Data
         schema.check_quickly(db)
         assert schema.migrate(db, tree.directory) == ("0002", "0002")
         assert schema.plan(db).pending == []
+
+
+def test_each_migration_is_told_but_a_new_database_only_once(
+    tree: Tree, db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        tree.add("pass")
+    with caplog.at_level(logging.INFO, "rushes.db"):
+        tree.migrate(db, to="0002")
+        tree.migrate(db)
+    schemas = [re.findall(r"\d{4}", each.message) for each in caplog.records]
+    assert schemas == [["0002"], ["0003"], ["0004"]]
 
 
 def test_an_older_version_leaves_a_database_alone_that_was_contracted(

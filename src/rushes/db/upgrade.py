@@ -25,6 +25,7 @@ from rushes.db.database import APPLICATION, Database
 
 log = logging.getLogger("rushes.db")
 
+FIRST = "0001"
 # For each schema that the database has had, the oldest schema whose servers can use it.
 TABLE = "schema_compatibility"
 COLUMNS = "version_num text PRIMARY KEY, works_with text NOT NULL"
@@ -148,13 +149,16 @@ def _run(
     from alembic.config import Config
 
     works_with = {each.revision: each.works_with for each in pending}
+    # A new database gets them all at once, and nobody has to know of each.
+    told = {pending[-1].revision} if pending[0].revision == FIRST else set(works_with)
 
     def applied(step: Any, **_: Any) -> None:
         """In the transaction of the migration."""
         said = {"revision": step.up_revision_id, "oldest": works_with[step.up_revision_id]}
         connection.execute(sa.text(f"DELETE FROM {TABLE} WHERE version_num = :revision"), said)
         connection.execute(sa.text(f"INSERT INTO {TABLE} VALUES (:revision, :oldest)"), said)
-        log.info("the database has schema %s now", step.up_revision_id)
+        if step.up_revision_id in told:
+            log.info("the database has schema %s now", step.up_revision_id)
 
     connection.execute(sa.text(f"CREATE TABLE IF NOT EXISTS {TABLE} ({COLUMNS})"))
     if connection.dialect.name == "postgresql":
