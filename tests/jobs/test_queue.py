@@ -942,6 +942,16 @@ def test_a_repeated_request_is_answered_with_the_same_jobs_while_they_are_held(
     world.check()
 
 
+def test_a_request_of_another_worker_keeps_nothing_alive(world: World) -> None:
+    world.enqueue()
+    worker, other = world.worker(), world.worker()
+    [claim] = claimed_by_request(world, worker, "req_1")
+    world.live(50)
+    assert claimed_again(world, other, "req_1") == []
+    world.live(20)
+    assert not world.heartbeat(claim).held
+
+
 def test_what_a_worker_got_no_answer_for_is_freed_and_the_attempt_given_back(world: World) -> None:
     for _ in range(3):
         world.enqueue()

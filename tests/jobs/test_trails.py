@@ -76,6 +76,21 @@ def test_jobs_come_in_their_order_whatever_has_come_back(on_trails: World) -> No
     assert world.claim_all(worker) == []
 
 
+@pytest.mark.parametrize("looks", [20, 21])
+def test_a_job_that_was_delayed_is_found_however_far_the_looks_have_come(
+    on_trails: World, looks: int
+) -> None:
+    world, worker = on_trails, on_trails.worker()
+    delayed = world.enqueue(delay_seconds=5)
+    for _ in range(looks):
+        world.advance(0.1)
+        job_id = world.enqueue()
+        assert world.claim(worker).job_id == job_id
+    world.advance(10)
+    world.enqueue()
+    assert world.claim(worker).job_id == delayed
+
+
 def test_many_at_once_come_in_their_order(on_trails: World) -> None:
     world, worker = on_trails, on_trails.worker()
     ids = [world.enqueue() for _ in range(9)]
