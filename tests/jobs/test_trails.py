@@ -37,7 +37,7 @@ def test_what_comes_late_is_found_after_about_as_many_looks(before: int, late: i
     while trail.begin() > place:
         trail.end(before + looks)
         looks += 1
-    assert looks <= 2 * late
+        assert looks <= 2 * late
 
 
 def test_a_look_steps_over_little_on_average() -> None:
