@@ -420,7 +420,8 @@ def test_a_worker_that_comes_back_too_late_is_told_to_register_again(
             "service_beat SET grace_until = 0, beat_at = {now}",
             "workers SET registered_at = 1 WHERE name = 'pod'",
         ):
-            rushes.db.run(lambda tx, change=change: tx.all(f"UPDATE {change}"))
+            with rushes.db.begin() as tx:
+                tx.all(f"UPDATE {change}")
         Retention(rushes.db, Keep(), event_ms=10**12, worker_ms=MONTH * 1000).run_once()
         refused = worker.post("/worker/hello", json={"kinds": ["demo"]})
         assert refused.status_code == 401
