@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rushes import errors, events
+from rushes import errors, events, history_store
 from rushes.accounts import access
 from rushes.db.database import Database, Tx
 from rushes.jobs import prune_store
@@ -77,6 +77,8 @@ class Retention:
         """All that is due now; returns how many jobs are gone."""
         batch = self._pace.batch
         while self._paced(lambda tx: events.prune(tx, keep_ms=self._event_ms, limit=batch)):
+            pass
+        while self._paced(lambda tx: history_store.forget(tx, limit=batch)):
             pass
         if (unheard_ms := self._worker_ms) is not None:
             while self._paced(
