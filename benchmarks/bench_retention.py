@@ -1,8 +1,9 @@
 """What a million jobs cost those who ask for figures, and what deleting them costs those who claim.
 
-Prints `ratio NAME VALUE goal <=2.0`: /health, /metrics and /queue/stats with a million jobs, queued
-or ended, against a thousand; and claims while old jobs are deleted against claims while they are
-not, in turns. On SQLite and on PostgreSQL, both as safe as they are by default.
+Prints `ratio NAME VALUE goal <=2.0`: /health, /metrics, /queue/stats and /queue/history with a
+million jobs, queued or ended, against a thousand; and claims while old jobs are deleted against
+claims while they are not, in turns. On SQLite and on PostgreSQL, both as safe as they are by
+default.
 """
 
 # ruff: noqa: E402  the path has to be mended before the imports
@@ -31,14 +32,19 @@ from benchmarks.contestants.claim_cost import NUMBERS
 
 import services
 from running import Running
-from rushes import Rushes, count_store, queue_report
+from rushes import Rushes, count_store, history_store, queue_report
 from rushes.db.database import Database, Tx
 from rushes.jobs.prune_store import Keep
 from rushes.jobs.terms import Claimant
 from rushes.retention import Retention
 
 DATABASES = ("sqlite", "postgres")
-PATHS = {"health": "/health", "metrics": "/metrics", "stats": "/api/v1/queue/stats"}
+PATHS = {
+    "health": "/health",
+    "metrics": "/metrics",
+    "stats": "/api/v1/queue/stats",
+    "history": "/api/v1/queue/history?hours=168",
+}
 PAGE = 50_000
 LONG_AGO_MS = 100 * 86_400_000
 CLAIMERS = 4
@@ -125,6 +131,9 @@ def fill(db: Database, text: str, id: str, first: int, last: int, **params: int)
 
         db.run(page)
     count_store.repair(db)
+    db.run(history_store.want_refill)
+    while history_store.fill(db):
+        pass
     # As autovacuum would; nothing analyzes an SQLite file by itself.
     if db.dialect.name == "postgresql":
         with db.read() as tx:

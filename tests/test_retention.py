@@ -1,4 +1,4 @@
-"""Old jobs are forgotten, and nothing that anybody is shown."""
+"""Old jobs and workers are forgotten, and nothing that anybody is shown."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ import pytest
 
 from running import Running
 from rushes import errors, events
+from rushes.accounts import access
 from rushes.db.database import Tx
+from rushes.fleet import store as fleet
+from rushes.fleet.worker import AdminState
 from rushes.jobs import prune_store, read_store
 from rushes.jobs.job import ErrorClass, NewJob, State
 from rushes.jobs.prune_store import Keep, PrunedCount
+from rushes.kinds import Grant
 from rushes.media import library as media_library
 from rushes.media import store as media_store
 from rushes.protocol import Claim
@@ -315,3 +319,114 @@ def test_people_see_the_same_of_their_media_and_a_404_of_a_job_that_is_gone(
             assert ada.post(f"/jobs/{gone}/{verb}").status_code == 404
     with either_server.client(base_url=either_server.url) as admin:
         assert 'rushes_jobs_pruned_total{kind="demo"} 1.0' in admin.get("/metrics").text
+
+
+MONTH = 30 * DAY
+
+
+def let_workers_reach_a_server(world: World) -> None:
+    world.chores.tick()
+    world.pass_time(3700)
+
+
+def forget_workers(world: World, after_seconds: int = MONTH) -> set[str]:
+    """Returns those that are left."""
+    Retention(
+        world.db,
+        Keep(),
+        event_ms=7 * DAY * 1000,
+        worker_ms=after_seconds * 1000,
+        pace=Pace(batch=2, rest=0),
+    ).run_once()
+    world.check()
+    return {row["id"] for row in world.rows("SELECT id FROM workers")}
+
+
+def test_workers_that_are_gone_for_good_are_forgotten_with_their_keys(world: World) -> None:
+    gone = [world.run(lambda tx: access.register_worker(tx, "pod", Grant())) for _ in range(5)]
+    silent = world.worker(name="attic")
+    done = world.enqueue()
+    world.complete(world.claim(silent))
+    world.advance(29 * DAY)
+    young = world.worker()
+    let_workers_reach_a_server(world)
+    assert len(forget_workers(world)) == 7
+    world.advance(DAY)
+    let_workers_reach_a_server(world)
+    assert forget_workers(world) == {young.id}
+    assert world.rows("SELECT prefix FROM worker_keys") == []
+    assert access.by_worker_key(world.db, gone[0][1].text) is None
+    told = world.rows("SELECT subject FROM security_log WHERE type = 'worker.forgotten'")
+    assert sorted(row["subject"] for row in told) == ["attic"] + 5 * ["pod"]
+    with world.db.read() as tx:
+        [attempt] = read_store.attempts(tx, done)
+    assert attempt.worker_name == world.job(done).processed_by_worker_name == "attic"
+
+
+def test_workers_that_hold_a_job_are_disabled_or_were_heard_of_are_not_forgotten(
+    world: World,
+) -> None:
+    holder, disabled, heard, drained = (world.worker(name=f"w{n}") for n in range(4))
+    world.run(lambda tx: access.set_worker_state(tx, disabled.id, AdminState.DISABLED))
+    world.run(lambda tx: access.set_worker_state(tx, drained.id, AdminState.DRAINING))
+    world.advance(31 * DAY)
+    world.hear(heard)
+    let_workers_reach_a_server(world)
+    world.enqueue()
+    claim = world.claim(holder)
+    assert forget_workers(world) == {holder.id, disabled.id, heard.id}
+    world.complete(claim)
+    assert forget_workers(world) == {disabled.id, heard.id}
+
+
+def test_workers_that_could_not_reach_any_server_are_not_gone(world: World) -> None:
+    waiting = world.worker()
+    world.advance(100 * DAY)
+    assert forget_workers(world) == {waiting.id}
+    world.chores.tick()
+    assert forget_workers(world) == {waiting.id}
+    world.pass_time(600)
+    world.hear(waiting)
+    world.pass_time(3600)
+    assert forget_workers(world) == {waiting.id}
+
+
+def test_workers_are_kept_for_ever_if_that_is_wanted(world: World) -> None:
+    worker = world.worker()
+    world.advance(5_000 * DAY)
+    let_workers_reach_a_server(world)
+    forget(world, Keep())
+    assert world.rows("SELECT id FROM workers") == [{"id": worker.id}]
+
+
+def test_a_worker_that_says_hello_meanwhile_is_not_forgotten(postgres_world: World) -> None:
+    world = postgres_world
+    worker = world.worker()
+    world.advance(31 * DAY)
+    let_workers_reach_a_server(world)
+    with world.db.begin() as tx:
+        fleet.seen(tx, worker.id)
+        assert forget_workers(world) == {worker.id}
+    assert forget_workers(world) == {worker.id}
+
+
+def test_a_worker_that_comes_back_too_late_is_told_to_register_again(
+    either_server: Running,
+) -> None:
+    rushes = either_server.rushes
+    key = either_server.worker_key("pod")
+    with either_server.client(key) as worker:
+        for change in (
+            "service_beat SET grace_until = 0, beat_at = {now}",
+            "workers SET registered_at = 1 WHERE name = 'pod'",
+        ):
+            with rushes.db.begin() as tx:
+                tx.all(f"UPDATE {change}")
+        Retention(rushes.db, Keep(), event_ms=10**12, worker_ms=MONTH * 1000).run_once()
+        refused = worker.post("/worker/hello", json={"kinds": ["demo"]})
+        assert refused.status_code == 401
+        assert "has to be registered again" in refused.json()["detail"]
+    with either_server.client() as admin:
+        names = {each["name"] for each in admin.get("/workers").json()["items"]}
+    assert names
+    assert "pod" not in names

@@ -66,7 +66,8 @@ END $$;
 UPDATE webhook_head SET pos = 0;
 UPDATE service_beat SET beat_at = 0, grace_until = 0, away_since = 0;
 UPDATE event_head SET pos = 0, pruned_pos = 0, pruned_before = 0, counted_pos = 0,
-  live_pos = 0, recount_due = 0;
+  live_pos = 0, recount_due = 0, history_pos = 0,
+  history_since = 9000000000000000000;
 """
 SET_CLOCK = "UPDATE test_clock SET now = %d"
 # Whatever a test might have changed besides rows.

@@ -115,6 +115,7 @@ class Rushes:
                 housekeeping_ms=_kept_ms(self.settings.housekeeping_retention),
             ),
             event_ms=int(self.settings.event_retention * 1000),
+            worker_ms=_kept_ms(self.settings.worker_retention),
         )
 
     @cached_property

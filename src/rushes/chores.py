@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from rushes import count_store, errors, events
+from rushes import count_store, errors, events, history_store
 from rushes.db.database import Database, Tx
 from rushes.jobs import beat_store
 from rushes.jobs.job import State
@@ -28,6 +28,8 @@ LATE_SECONDS = 90.0
 SELDOM = 20
 # But who has lost a job waits for the sweep.
 MOST_SWEEPS_LEFT_OUT = 3
+# After an upgrade a week of history is filled in, half an hour at a time.
+FILLS_AT_ONCE = 4
 
 
 class Chores:
@@ -66,6 +68,7 @@ class Chores:
         self._db.run(self._queue.heal)
         self.number_events()
         self.attempt(self._recount)
+        self.attempt(self._fill_history)
         for chore in self.also:
             self.attempt(chore)
         self._ticks += 1
@@ -114,6 +117,11 @@ class Chores:
     def _recount(self, tick: int) -> None:
         """It may take longer than a statement is given: the others must not wait for it."""
         count_store.recount_if_due(self._db)
+
+    def _fill_history(self, tick: int) -> None:
+        for _ in range(FILLS_AT_ONCE):
+            if not history_store.fill(self._db):
+                break
 
     def _sweep(self) -> dict[str, State]:
         began = time.monotonic()

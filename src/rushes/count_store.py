@@ -55,6 +55,9 @@ class Head:
     counted_pos: int
     live_pos: int
     recount_due: int
+    # Of the history, and the last that was forgotten.
+    history_pos: int
+    pruned_pos: int
 
 
 def add_up(tx: Tx, head: Head) -> None:

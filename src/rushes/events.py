@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushes import count_store, kinds
+from rushes import count_store, history_store, kinds
 from rushes.db.database import Tx
 from rushes.records import from_row
 
@@ -82,11 +82,13 @@ def assign_positions(tx: Tx, since: int = 0) -> range:
     after = tx.one(
         "UPDATE event_head SET pos ="
         " coalesce((SELECT max(pos) FROM events WHERE pos IS NOT NULL), pos)"
-        " WHERE id = 1 RETURNING pos, counted_pos, live_pos, recount_due"
+        " WHERE id = 1 RETURNING pos, counted_pos, live_pos, recount_due, history_pos, pruned_pos"
     )
     if before is None or after is None:
         return range(0)
-    count_store.add_up(tx, from_row(count_store.Head, after))
+    last = from_row(count_store.Head, after)
+    count_store.add_up(tx, last)
+    history_store.add_up(tx, last)
     return range(before["pos"] + 1, after["pos"] + 1)
 
 

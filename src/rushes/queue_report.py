@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from rushes import history_store
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, FleetWorker, WorkerStatus
+from rushes.history_store import EndedCount, HistoryFilter
 from rushes.jobs import limit_store, read_store, relation_store, store
 from rushes.jobs import why as reasons
 from rushes.jobs.job import Job, Priority, State
 from rushes.jobs.limiting import Limit
-from rushes.jobs.read_store import EndedCount, FailureGroup, JobCount, JobFilter, Ready
+from rushes.jobs.read_store import FailureGroup, JobCount, Ready
 from rushes.jobs.terms import QueueTerms
 from rushes.jobs.why import Explanation
 
@@ -154,12 +156,13 @@ class History:
     items: list[Bucket]
 
 
-def history(tx: Tx, wanted: JobFilter, hours: int) -> History:
+def history(tx: Tx, wanted: HistoryFilter, hours: int) -> History:
     """How jobs ended of late, in buckets of time that are the same for everybody; oldest first."""
     width, count = _buckets(hours)
     now = read_store.now(tx)
     since = now - now % width - (count - 1) * width
-    found = {each.number: each for each in read_store.ended(tx, wanted, since=since, width=width)}
+    rows = history_store.ended(tx, wanted, since=since, width=width)
+    found = {each.number: each for each in rows}
     items = [_bucket(since + n * width, found.get(n, EndedCount(number=n))) for n in range(count)]
     return History(bucket_seconds=width // 1000, items=items)
 
@@ -176,8 +179,8 @@ def _bucket(at: int, ended: EndedCount) -> Bucket:
         completed=ended.completed,
         failed=ended.failed,
         canceled=ended.canceled,
-        wait_seconds=_seconds(ended.wait_ms),
-        run_seconds=_seconds(ended.run_ms),
+        wait_seconds=_seconds(ended.wait_ms / ended.waited) if ended.waited else None,
+        run_seconds=_seconds(ended.run_ms / ended.ran) if ended.ran else None,
     )
 
 

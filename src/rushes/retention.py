@@ -1,4 +1,5 @@
-"""Forgets what is old: jobs that have ended, with their attempts and logs, and events.
+"""Forgets what is old: jobs that have ended, with their attempts and logs, events, and workers that
+are gone.
 
 A little at a time and with pauses, so that claims do not wait. Each step is
 guarded SQL that may be repeated, so any number of servers may be at it, and whoever is killed has
@@ -13,7 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rushes import errors, events
+from rushes import errors, events, history_store
+from rushes.accounts import access
 from rushes.db.database import Database, Tx
 from rushes.jobs import prune_store
 from rushes.jobs.prune_store import Keep
@@ -39,14 +41,22 @@ PACES = {"sqlite": Pace(batch=50, rest=19), "postgresql": Pace(batch=500, rest=4
 
 
 class Retention:
-    """`event_ms`: how long events are kept."""
+    """`event_ms`: how long events are kept. `worker_ms`: how long workers that are not heard of;
+    None: for ever."""
 
     def __init__(
-        self, db: Database, keep: Keep, *, event_ms: int, pace: Pace | None = None
+        self,
+        db: Database,
+        keep: Keep,
+        *,
+        event_ms: int,
+        worker_ms: int | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._db = db
         self._keep = keep
         self._event_ms = event_ms
+        self._worker_ms = worker_ms
         self._pace = pace or PACES[db.dialect.name]
         self._stopping = threading.Event()
 
@@ -68,6 +78,13 @@ class Retention:
         batch = self._pace.batch
         while self._paced(lambda tx: events.prune(tx, keep_ms=self._event_ms, limit=batch)):
             pass
+        while self._paced(lambda tx: history_store.forget(tx, limit=batch)):
+            pass
+        if (unheard_ms := self._worker_ms) is not None:
+            while self._paced(
+                lambda tx: access.forget_workers(tx, unheard_ms=unheard_ms, limit=batch)
+            ):
+                pass
         if self._keep == Keep():
             return 0
         gone, after = 0, ""

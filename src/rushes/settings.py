@@ -121,6 +121,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _kept("The same for webhook deliveries, clean-ups and parts of encodes."),
     ] = 7 * DAY
+    worker_retention: Annotated[
+        float,
+        _kept(
+            "How long workers that are not heard of any more are kept, with their keys; those that"
+            " hold a job or are disabled stay."
+        ),
+    ] = 30 * DAY
     event_retention: Annotated[
         float, _seconds("How long events are kept for those who catch up.", 1, 3650 * DAY)
     ] = 7 * DAY

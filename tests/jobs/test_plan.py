@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 
 import plans
-from rushes import count_store, events, queue_report
+from rushes import count_store, events, history_store, queue_report
+from rushes.history_store import HistoryFilter
 from rushes.jobs import limit_store, read_store
 from rushes.jobs.job import ErrorClass, NewJob
 from rushes.jobs.policy import Policy
@@ -110,7 +111,37 @@ def test_healing_and_gathering_do_not_walk_over_all_jobs(
         )
 
 
-def test_the_history_looks_at_nothing_that_ended_before(
+def test_the_history_reads_no_job_that_was_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.chores.tick()
+    world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 3_000))
+    worker = world.worker()
+    while claimed := world.claim_all(worker, limit=1_000):
+        with world.db.begin() as tx:
+            world.queue.complete_many(tx, [(each.claim, None) for each in claimed])
+    world.chores.number_events()
+    world.complete(_begun(world))
+    with world.db.begin() as tx:
+        tx.all("ANALYZE")
+    found = plans.collect(world, monkeypatch, lambda sql: "ended_counts" in sql)
+    for hours in (1, 24):
+        for wanted in (HistoryFilter(), HistoryFilter(user_id="", kind="noop", not_kinds=["x"])):
+            with world.db.read() as tx:
+                told = queue_report.history(tx, wanted, hours)
+            assert sum(each.completed for each in told.items) == 3_001
+    monkeypatch.undo()
+    # All 3,000 together: of one minute and half-hour, of everybody and of one user.
+    assert len(world.rows("SELECT at FROM ended_counts")) == 4
+    assert len(found) == 4
+    for _, plan in found:
+        assert "jobs_ended" not in plan
+        assert "Seq Scan on jobs" not in plan
+        assert "SCAN jobs" not in plan
+        assert not re.search("Seq Scan on events|SCAN events(?! USING INDEX)", plan)
+
+
+def test_history_that_is_not_filled_in_yet_looks_at_nothing_that_ended_before(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.run(lambda tx: world.queue.enqueue_many(tx, [NewJob(kind="noop")] * 3_000))
@@ -120,15 +151,19 @@ def test_the_history_looks_at_nothing_that_ended_before(
             world.queue.complete_many(tx, [(each.claim, None) for each in claimed])
     world.advance(2 * 86_400)
     world.complete(_begun(world))
+    world.chores.number_events()
     with world.db.begin() as tx:
         tx.all("ANALYZE")
+    world.run(history_store.want_refill)
     found = plans.collect(world, monkeypatch, lambda sql: "FROM jobs" in sql)
-    for wanted in (JobFilter(), JobFilter(user_id="", kind="noop", not_kinds=["webhook"])):
+    for _ in range(2):
         with world.db.read() as tx:
-            told = queue_report.history(tx, wanted, 24)
+            told = queue_report.history(tx, HistoryFilter(), 24)
         assert sum(each.completed for each in told.items) == 1
+        assert history_store.fill(world.db)
     monkeypatch.undo()
-    assert len(found) == 2
+    # What is asked for, and two for each step: where it begins, and what there is.
+    assert len(found) == 6
     for _, plan in found:
         assert "jobs_ended" in plan
         assert "Seq Scan on jobs" not in plan
@@ -150,7 +185,7 @@ def test_waiting_and_running_are_told_where_the_job_ended(world: World) -> None:
     world.pass_time(120)
     world.complete(_begun(world))
     with world.db.read() as tx:
-        told = queue_report.history(tx, JobFilter(), 1)
+        told = queue_report.history(tx, HistoryFilter(), 1)
     buckets = [each for each in told.items if each.completed or each.failed]
     assert {each.wait_seconds for each in buckets} == {30.0}
     assert {each.run_seconds for each in buckets} <= {10.0, None}

@@ -230,7 +230,10 @@ def test_a_job_without_a_source_fails_for_good(server: Running, start: Start) ->
 def test_a_key_that_is_none_ends_the_worker(server: Running, start: Start, tmp_path: Path) -> None:
     worker = start(server.url, RUSHES_WORKER_KEY="rw_nobody")
     assert worker.wait(20) == 1
-    assert "unauthorized: this needs a worker's key" in (tmp_path / "worker.log").read_text()
+    assert (
+        "unauthorized: this is no worker's key, or not any more"
+        in (tmp_path / "worker.log").read_text()
+    )
 
 
 def test_a_key_that_is_revoked_ends_the_worker(server: Running, start: Start, gate: Gate) -> None:

@@ -376,6 +376,17 @@ def set_worker_settings(tx: Tx, worker_id: str, said: JsonObject) -> None:
         )
 
 
+def forget_workers(tx: Tx, *, unheard_ms: int, limit: int) -> int:
+    """Those that are gone for good, with their keys; returns how many. Jobs and attempts still tell
+    their names."""
+    gone = fleet.gone(tx, unheard_ms=unheard_ms, limit=limit)
+    for worker_id, name in gone.items():
+        store.remove_worker_keys(tx, worker_id)
+        fleet.remove(tx, worker_id)
+        security_log.record(tx, Action.WORKER_FORGOTTEN, name, worker_id=worker_id)
+    return len(gone)
+
+
 def _worker_name(tx: Tx, worker_id: str) -> str:
     worker = fleet.get(tx, worker_id)
     return worker.name if worker else worker_id

@@ -51,6 +51,7 @@ class Action(StrEnum):
     WORKER_ENABLED = "worker.enabled"
     WORKER_DRAINED = "worker.drained"
     WORKER_CHANGED = "worker.changed"
+    WORKER_FORGOTTEN = "worker.forgotten"
     INVITE_MADE = "invite.made"
     SHARE_MADE = "share.made"
     SHARE_REMOVED = "share.removed"

@@ -459,6 +459,10 @@ def _grant(kinds: str | None) -> Grant:
     return Grant() if kinds is None else Grant(tuple(decode(kinds)))
 
 
+def remove_worker_keys(tx: Tx, worker_id: str) -> None:
+    tx.all("DELETE FROM worker_keys WHERE worker_id = :worker_id", worker_id=worker_id)
+
+
 def revoke_worker_key(tx: Tx, worker_id: str, prefix: str) -> bool:
     row = tx.one(
         "UPDATE worker_keys SET revoked_at = {now} WHERE worker_id = :worker_id"

@@ -233,11 +233,12 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _fix(settings: config.Settings) -> int:
-    from rushes import app, count_store
+    from rushes import app, count_store, history_store
 
     with app.open(settings) as rushes:
         lost = len(rushes.chores.tick())
         count_store.repair(rushes.db)
+        rushes.db.run(history_store.want_refill)
         return lost
 
 

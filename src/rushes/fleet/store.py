@@ -229,6 +229,32 @@ def set_state(tx: Tx, id: str, state: AdminState) -> None:
     events.append(tx, f"worker.{state}", worker_id=id)
 
 
+# Workers that could not reach any server are not gone: after an outage, and when a clock has
+# jumped, they get so long to be heard of.
+REACHABLE_MS = 3_600_000
+GONE = """state <> 'disabled' AND coalesce(last_seen_at, registered_at) < {now} - :unheard_ms
+    AND EXISTS (SELECT 1 FROM service_beat WHERE beat_at > {now} - :reachable_ms
+        AND grace_until < {now} - :reachable_ms)
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND claimed_by = workers.id)"""
+
+
+def gone(tx: Tx, *, unheard_ms: int, limit: int) -> dict[str, str]:
+    """The names, by id, of workers that were not heard of for so long, hold nothing and are not
+    disabled; locked, so that they cannot come back meanwhile."""
+    rows = tx.all(
+        f"SELECT id, name FROM workers WHERE {GONE} ORDER BY id LIMIT :limit {{skip_locked}}",
+        unheard_ms=unheard_ms,
+        reachable_ms=REACHABLE_MS,
+        limit=limit,
+    )
+    return {row["id"]: row["name"] for row in rows}
+
+
+def remove(tx: Tx, id: str) -> None:
+    tx.all("DELETE FROM workers WHERE id = :id", id=id)
+    events.append(tx, "worker.forgotten", worker_id=id)
+
+
 def get(tx: Tx, id: str) -> FleetWorker | None:
     row = tx.one(f"SELECT workers.*, {HOLDS} FROM workers WHERE id = :id", id=id)
     return FleetWorker.from_row(row) if row else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rushes import kinds
 from rushes.count_store import ENDED, LIVE, UNCOUNTED, UNMOVED
 from rushes.db.database import Tx
-from rushes.jobs.read_store import ENDED_AT
+from rushes.history_store import ENDED_AT, UNADDED
 from rushes.records import Row, from_row
 
 FOR_EVER_MS = 10**15
@@ -55,7 +55,7 @@ UNNEEDED = f"""NOT EXISTS (SELECT 1 FROM jobs AS child WHERE child.parent_id = j
         OR EXISTS (SELECT 1 FROM media WHERE media.id = jobs.media_id
             AND (purged_at IS NOT NULL OR (deleted_at IS NULL AND {SUPERSEDED}))))"""
 # The end of each was counted: it is not among what is yet to be.
-_WAITING = sorted({*UNCOUNTED, *UNMOVED})
+_WAITING = sorted({*UNCOUNTED, *UNMOVED, *UNADDED})
 ADDED_UP = " AND ".join(
     f"jobs.id NOT IN (SELECT job_id FROM events WHERE {each} AND job_id IS NOT NULL)"
     for each in _WAITING

@@ -29,8 +29,6 @@ _PART = "LIKE lower(CAST(:part AS text)) ESCAPE '!'"
 MENTIONS = f"""(id {_PART} OR lower(last_error) {_PART} OR lower(processed_by_worker_name) {_PART}
     OR media_id IN (SELECT id FROM media WHERE title_folded LIKE :title_part ESCAPE '!'))"""
 LIVE = ("blocked", "queued", "processing")
-# When a job ended, in whichever way; there is an index on just these words.
-ENDED_AT = "coalesce(completed_at, failed_at, canceled_at)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,42 +381,6 @@ def _job_counts(rows: Iterable[Row], heads: Iterable[Row], key: tuple[str, ...])
             wait_ms=_float(row["wait_ms"]),
             run_ms=_float(row["run_ms"]),
         )
-        for row in rows
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedCount:
-    """How many jobs ended in a bucket of time, and how long they waited and ran on average."""
-
-    number: int
-    completed: int = 0
-    failed: int = 0
-    canceled: int = 0
-    wait_ms: float | None = None
-    run_ms: float | None = None
-
-
-def ended(tx: Tx, filter: JobFilter, *, since: int, width: int) -> list[EndedCount]:
-    """How jobs ended in each bucket of `width` milliseconds that there was one in: `number` counts
-    the buckets from `since`."""
-    where, given = _guards(filter)
-    rows = tx.all(
-        f"""
-        SELECT ({ENDED_AT} - CAST(:since AS bigint)) / :width AS number,
-            sum(CASE state WHEN 'completed' THEN 1 ELSE 0 END) AS completed,
-            sum(CASE state WHEN 'failed' THEN 1 ELSE 0 END) AS failed,
-            sum(CASE state WHEN 'canceled' THEN 1 ELSE 0 END) AS canceled,
-            avg(started_at - queued_at) AS wait_ms, avg(completed_at - started_at) AS run_ms
-        FROM jobs WHERE {ENDED_AT} >= :since AND state IN ('completed','failed','canceled')
-          AND {where}
-        GROUP BY 1""",
-        since=since,
-        width=width,
-        **given,
-    )
-    return [
-        from_row(EndedCount, row, wait_ms=_float(row["wait_ms"]), run_ms=_float(row["run_ms"]))
         for row in rows
     ]
 

@@ -26,6 +26,10 @@ T = TypeVar("T")
 
 COOKIE = "rushes_session"
 SAFE = {"GET", "HEAD", "OPTIONS"}
+UNKNOWN_KEY = (
+    "this is no worker's key, or not any more: it was revoked, or the worker was not heard of for"
+    " so long that it was forgotten; it has to be registered again"
+)
 
 _bearer = HTTPBearer(auto_error=False, scheme_name="token", description="An API token.")
 _header = APIKeyHeader(name="X-API-Key", auto_error=False, scheme_name="api_key")
@@ -142,7 +146,7 @@ async def _worker(request: Request, services: Here, bearer: Bearer, api_key: Api
         # With heartbeats: they must not wait behind the requests of people.
         worker = await in_thread(HEARTBEATS, _worker_of, services, request, key)
     if worker is None:
-        raise errors.Unauthorized("this needs a worker's key")
+        raise errors.Unauthorized(UNKNOWN_KEY if key else "this needs a worker's key")
     return worker
 
 

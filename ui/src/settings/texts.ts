@@ -209,6 +209,7 @@ const security = {
     "worker.changed": "Worker's settings changed",
     "worker.enabled": "Worker enabled",
     "worker.drained": "Worker drained",
+    "worker.forgotten": "Worker forgotten after a long silence",
     "invite.made": "Worker invited",
     "share.made": "Share link made",
     "share.removed": "Share link removed",
