@@ -296,6 +296,8 @@ def test_users_are_added_and_kept_out(harness: CliHarness, monkeypatch: pytest.M
     assert "is too easy to guess: " in shell.err
     assert shell.run("users", "add", "ada") == 4
     assert shell.text("users", "disable", "ADA") == "ada is disabled\n"
+    assert shell.run("users", "link", "ada") == 4
+    assert shell.err == "rushes: ada is disabled: a link would not sign them in\n"
     assert re.search(r"^ada +user, disabled ", shell.text("users", "ls"), re.MULTILINE)
     assert shell.json("users", "enable", "ada")["disabled_at"] is None
     assert "/sign-in?token=" in shell.text("users", "link", "ada")
@@ -304,6 +306,16 @@ def test_users_are_added_and_kept_out(harness: CliHarness, monkeypatch: pytest.M
     assert [(each["user_name"], each["subject"]) for each in told] == [("admin", "ada")]
     assert re.search(r" admin +link.made +ada ", shell.text("users", "log", "--user", "admin"))
     assert shell.text("users", "log", "--user", "bob") == "nothing was logged\n"
+
+
+def test_a_link_replaces_a_forgotten_password(
+    harness: CliHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = harness.shell
+    monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery\n"))
+    shell.json("users", "add", "bob", "--admin", "--password-stdin")
+    assert "/sign-in?token=" in shell.text("users", "link", "bob")
+    assert shell.err == "The link works once, within a day, also to set a new password.\n"
 
 
 def test_tokens_are_shown_once_and_can_be_revoked(harness: CliHarness) -> None:

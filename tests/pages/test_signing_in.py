@@ -13,9 +13,11 @@ from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit, sign_in_link
 from running import Running
 from rushes.web.http import sse
+from web.test_accounts import QUARTER_HOUR, pass_time
 
 PASSWORD = "correct horse battery"
 WRONG = "incorrect horse battery"
+NEWER = "a newer horse battery"
 DROP = """() => {
   const data = new DataTransfer();
   data.items.add(new File(["RIFF"], "tape.wav", {type: "audio/wav"}));
@@ -156,6 +158,45 @@ def test_a_used_link_says_so_and_how_to_get_another(server: Running, visit: Visi
     first.goto(link)
     expect(first.get_by_text("you are signed in already")).to_be_visible()
     expect(first).to_have_url(path_of(server, "/"))
+
+
+def test_a_forgotten_password_is_replaced_after_a_sign_in_by_link(
+    server: Running, visit: Visit
+) -> None:
+    link = add_user(server)
+    page = visit(server, link.removeprefix(server.url), link="", phone=True)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(path_of(server, "/settings/account"))
+    expect(page.get_by_role("heading", name="Set a new password")).to_be_visible()
+    expect(page.get_by_label("Current password")).to_have_count(0)
+    assert not is_too_wide(page)
+    assert not barriers(page)
+    page.get_by_label("New password").fill(NEWER)
+    page.get_by_role("button", name="Set the password").click()
+    expect(page.get_by_text("Your password is changed.")).to_be_visible()
+    # From now on it is as for everybody.
+    expect(page.get_by_label("Current password")).to_be_visible()
+    other = visit(server, "/sign-in", link="")
+    sign_in(other)
+    expect(other.get_by_role("alert")).to_have_text("The name or the password is wrong.")
+    sign_in(other, password=NEWER)
+    expect(other).to_have_url(path_of(server, "/"))
+
+
+def test_who_waits_too_long_after_a_sign_in_by_link_needs_the_old_password(
+    server: Running, visit: Visit
+) -> None:
+    page = visit(server, "/settings/account", link=add_user(server))
+    page.get_by_label("New password").fill(NEWER)
+    pass_time(server, QUARTER_HOUR + 1)
+    page.get_by_role("button", name="Set the password").click()
+    old = page.get_by_label("Current password")
+    expect(old).to_have_accessible_description(re.compile("^It is more than 15 minutes since"))
+    expect(old).to_be_focused()
+    expect(page.get_by_label("New password")).to_have_value(NEWER)
+    old.fill(PASSWORD)
+    page.get_by_role("button", name="Change the password").click()
+    expect(page.get_by_text("Your password is changed.")).to_be_visible()
 
 
 def test_guessing_is_told_to_wait(server: Running, visit: Visit) -> None:

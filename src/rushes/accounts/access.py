@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 LINK_MS = 24 * HOUR_MS
+# How long after a sign-in by link a password can be set without the old one.
+RESET_MS = 15 * MINUTE_MS
 INVITE_MS = 24 * HOUR_MS
 # How old "last seen" may be before it is written again.
 TOUCH_MS = MINUTE_MS
@@ -65,14 +67,27 @@ def add_user(tx: Tx, name: str, role: Role = Role.USER, password_hash: str | Non
     return user
 
 
-def set_password(tx: Tx, user_id: str, password_hash: str, *, besides: str = "") -> None:
-    """A new password ends every session but the one it was set in, and links to sign in."""
+def set_password(
+    tx: Tx, user_id: str, password_hash: str, *, session_id: str = "", is_reset: bool = False
+) -> None:
+    """A new password ends every session but the one it was set in, and links to sign in.
+    `is_reset`: the old one was not asked for. That is good once."""
+    may_reset = store.use_reset(tx, session_id)
+    if is_reset and not may_reset:
+        raise errors.Unauthorized("too late for a password without the old one")
     if not store.change_user(tx, user_id, password_hash=password_hash):
         raise errors.NotFound(f"no user {user_id}")
-    ended = store.end_sessions(tx, user_id, besides=besides)
-    store.end_links(tx, user_id)
+    ended = _end_all(tx, user_id, besides=session_id)
     user = _found(store.get_user(tx, user_id), user_id)
-    security_log.record(tx, Action.PASSWORD_CHANGED, user.name, sessions_ended=ended)
+    action = Action.PASSWORD_RESET if is_reset else Action.PASSWORD_CHANGED
+    security_log.record(tx, action, user.name, sessions_ended=ended)
+
+
+def _end_all(tx: Tx, user_id: str, *, besides: str = "") -> int:
+    """How many sessions have ended. Links first: who is using one at this moment either finds it
+    gone, or is waited for, and their session is among those."""
+    store.end_links(tx, user_id)
+    return store.end_sessions(tx, user_id, besides=besides)
 
 
 def set_disabled(tx: Tx, user_id: str, disabled: bool) -> User:
@@ -81,8 +96,7 @@ def set_disabled(tx: Tx, user_id: str, disabled: bool) -> User:
     user = _found(store.get_user(tx, user_id), user_id)
     store.disable_user(tx, user_id, disabled)
     if disabled:
-        store.end_sessions(tx, user_id)
-        store.end_links(tx, user_id)
+        _end_all(tx, user_id)
         if store.first_admin(tx) is None:
             raise errors.WrongState("this is the last admin")
     if disabled != (user.disabled_at is not None):
@@ -162,28 +176,39 @@ def sign_in(db: Database, name: str, password: str, address: str) -> str:
 
 def make_link(tx: Tx, user_id: str) -> str:
     """A newer link ends the one before."""
+    user = _found(store.get_user(tx, user_id), user_id)
+    if user.disabled_at is not None:
+        raise errors.WrongState(f"{user.name} is disabled: a link would not sign them in")
     secret = keys.make_plain()
     store.end_links(tx, user_id)
     store.add_link(tx, secret.hash, user_id, LINK_MS)
-    name = _found(store.get_user(tx, user_id), user_id).name
-    security_log.record(tx, Action.LINK_MADE, name, user_id=user_id)
+    security_log.record(tx, Action.LINK_MADE, user.name, user_id=user_id)
     return secret.text
 
 
-def use_link(tx: Tx, text: str) -> str:
+def sign_in_by_link(tx: Tx, text: str, label: str, lasts_ms: int) -> str:
+    """The cookie's value. The link's one use and the session it opens are one transaction."""
     user_id = store.use_link(tx, keys.digest(text))
     if user_id is None:
         raise errors.Unauthorized(
             "this sign-in link was used or has expired: 'rushes users link NAME' makes a new one"
         )
-    return user_id
+    return open_session(tx, user_id, label, lasts_ms, Action.SIGNED_IN_BY_LINK)
 
 
 def open_session(tx: Tx, user_id: str, label: str, lasts_ms: int, how: Action) -> str:
     """The cookie's value."""
     secret = keys.make_plain()
     session_id = ids.new("ses")
-    store.add_session(tx, session_id, secret.hash, user_id, label[:200], lasts_ms)
+    store.add_session(
+        tx,
+        session_id,
+        secret.hash,
+        user_id,
+        label[:200],
+        lasts_ms=lasts_ms,
+        reset_ms=RESET_MS if how is Action.SIGNED_IN_BY_LINK else None,
+    )
     user = _found(store.get_user(tx, user_id), user_id)
     security_log.record(tx, how, by=user, session_id=session_id)
     return secret.text
@@ -213,7 +238,12 @@ def by_session(db: Database, cookie: str) -> Principal | None:
     user = live.user
     scope = Scope.ADMIN if user.role is Role.ADMIN else Scope.WRITE
     return Principal(
-        user_id=user.id, name=user.name, role=user.role, scope=scope, session_id=live.session_id
+        user_id=user.id,
+        name=user.name,
+        role=user.role,
+        scope=scope,
+        session_id=live.session_id,
+        may_reset=live.reset_until is not None and live.reset_until > live.now,
     )
 
 

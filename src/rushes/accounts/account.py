@@ -54,6 +54,8 @@ class Principal:
     session_id: str | None = None
     token_id: str | None = None
     expires_at: int | None = None
+    # Whether the session is so new, and opened by a link, that it need not tell the old password.
+    may_reset: bool = False
 
     @property
     def is_admin(self) -> bool:

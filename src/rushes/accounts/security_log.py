@@ -34,6 +34,7 @@ class Action(StrEnum):
     SIGNED_OUT = "signout"
     SESSION_ENDED = "session.ended"
     PASSWORD_CHANGED = "password.changed"
+    PASSWORD_RESET = "password.reset"
     LINK_MADE = "link.made"
     USER_ADDED = "user.added"
     USER_CHANGED = "user.changed"

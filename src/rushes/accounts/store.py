@@ -84,16 +84,22 @@ def disable_user(tx: Tx, id: str, disabled: bool) -> bool:
 # Sessions
 
 
-def add_session(tx: Tx, id: str, hash: str, user_id: str, label: str, lasts_ms: int) -> None:
+def add_session(
+    tx: Tx, id: str, hash: str, user_id: str, label: str, *, lasts_ms: int, reset_ms: int | None
+) -> None:
+    """`reset_ms`: for how long it may set a password without the old one."""
     tx.all(
         """
-        INSERT INTO sessions (id, hash, user_id, label, created_at, last_seen_at, expires_at)
-        VALUES (:id, :hash, :user_id, :label, {now}, {now}, {now} + :lasts_ms)""",
+        INSERT INTO sessions
+            (id, hash, user_id, label, created_at, last_seen_at, expires_at, reset_until)
+        VALUES (:id, :hash, :user_id, :label, {now}, {now}, {now} + :lasts_ms,
+            {now} + CAST(:reset_ms AS bigint))""",
         id=id,
         hash=hash,
         user_id=user_id,
         label=label,
         lasts_ms=lasts_ms,
+        reset_ms=reset_ms,
     )
 
 
@@ -103,6 +109,7 @@ class LiveSession:
 
     session_id: str
     last_seen_at: int
+    reset_until: int | None
     now: int
     user: User
 
@@ -110,7 +117,8 @@ class LiveSession:
 def session(tx: Tx, hash: str) -> LiveSession | None:
     row = tx.one(
         """
-        SELECT sessions.id AS session_id, sessions.last_seen_at, {now} AS now, users.*
+        SELECT sessions.id AS session_id, sessions.last_seen_at, sessions.reset_until,
+            {now} AS now, users.*
         FROM sessions JOIN users ON users.id = sessions.user_id
         WHERE sessions.hash = :hash AND sessions.expires_at > {now}
           AND users.disabled_at IS NULL""",
@@ -121,6 +129,16 @@ def session(tx: Tx, hash: str) -> LiveSession | None:
 
 def touch_session(tx: Tx, id: str) -> None:
     tx.all("UPDATE sessions SET last_seen_at = {now} WHERE id = :id", id=id)
+
+
+def use_reset(tx: Tx, id: str) -> bool:
+    """Whether this live session might set a password without the old one; it no longer may."""
+    row = tx.one(
+        "UPDATE sessions SET reset_until = NULL"
+        " WHERE id = :id AND reset_until > {now} AND expires_at > {now} RETURNING id",
+        id=id,
+    )
+    return row is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

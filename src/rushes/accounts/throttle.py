@@ -24,6 +24,7 @@ FREE_FAILURES = 12
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 15 * MINUTE_MS
 ACCOUNT_WINDOW_MS = 60 * MINUTE_MS
 KNOWN_MS = 90 * 86_400_000
+SIGN_INS = ("password", "link")
 
 
 def network_of(address: str) -> str:
@@ -44,7 +45,7 @@ def network_of(address: str) -> str:
 def throttled(
     db: Database, address: str, name: str | None = None, *, by: str = "password"
 ) -> Iterator[None]:
-    """Around a try to get in, by name or by a code. Raises TooMany."""
+    """Around a try to get in, by name, by a link or by a code. Raises TooMany."""
     network = network_of(address)
     # As a failure until it is none: many tries at the same time see each other.
     tries = db.run(lambda tx: [store.add_failure(tx, each) for each in _subjects(network, name)])
@@ -58,7 +59,7 @@ def throttled(
         _tell_failure(db, name, by)
         raise
     except errors.TooMany:
-        throttled = Action.KEY_THROTTLED if name is None else Action.SIGN_IN_THROTTLED
+        throttled = Action.SIGN_IN_THROTTLED if by in SIGN_INS else Action.KEY_THROTTLED
         security_log.record_seldom(db, throttled, by, by=_owner(db, name))
         raise
     finally:
@@ -69,8 +70,11 @@ def throttled(
 def _tell_failure(db: Database, name: str | None, by: str) -> None:
     """By the name of an account, if there is one. What else was typed may be a password."""
     owner = _owner(db, name)
-    action = Action.KEY_REFUSED if name is None else Action.SIGN_IN_FAILED
-    db.run(lambda tx: security_log.record(tx, action, by, by=owner))
+    action = Action.SIGN_IN_FAILED if by in SIGN_INS else Action.KEY_REFUSED
+    if name is None:
+        security_log.record_seldom(db, action, by)
+    else:
+        db.run(lambda tx: security_log.record(tx, action, by, by=owner))
 
 
 def _owner(db: Database, name: str | None) -> User | None:

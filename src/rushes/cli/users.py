@@ -60,7 +60,7 @@ def add(
 
 @app.command
 def link(name: Name, /, *, json: output.Json = False) -> None:
-    """Print a link that signs a user in once, within a day."""
+    """Print a link that signs a user in once, within a day: also who forgot their password."""
     with client.connect() as api:
         made = api.post(f"/users/{_find(api, name)['id']}/link")
     if json:
@@ -130,7 +130,7 @@ def _password() -> str:
 
 def _print_link(url: str) -> None:
     print(url)
-    output.note("The link works once, within a day.")
+    output.note("The link works once, within a day, also to set a new password.")
 
 
 def _entry(entry: Document) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ const signIn = {
   linkText: "Rushes prints a link that signs you in when it first starts. A new one is made on the server's command line:",
   command: "rushes users link NAME",
   commandLabel: "Command that makes a new link",
-  linkHint: "NAME is yours; the first one is admin. Or ask an admin for a link.",
+  linkHint: "NAME is yours; the first one is admin. Or ask an admin for a link. Then you can set a new password.",
 };
 
 const welcome = {

@@ -192,6 +192,7 @@ const security = {
     signout: "Signed out",
     "session.ended": "Session ended",
     "password.changed": "Password changed",
+    "password.reset": "Password set after a sign-in by link",
     "link.made": "Sign-in link made",
     "user.added": "User added",
     "user.changed": "User changed",
@@ -249,7 +250,7 @@ const users = {
   wasEnabled: (name: string) => `${name} may sign in again.`,
   changed: (name: string) => `${name} is changed.`,
   linkTitle: (name: string) => `A link for ${name}`,
-  linkText: "Send it to them: it signs in once, within a day. It is not shown again.",
+  linkText: "Send it to them: it signs in once, within a day, and lets them set a new password. It is not shown again.",
   linkLabel: "Sign-in link",
 };
 
@@ -378,6 +379,9 @@ const settings = {
     password: "Password",
     hasNone: "You have no password yet: only links sign you in. Choose one to sign in by your name.",
     hasOne: "Changing it ends your sessions on all other devices.",
+    forgotten: "Set a new password",
+    cameByLink: "You signed in by a link: for 15 minutes after that, the old password is not needed. A new one ends your sessions on all other devices.",
+    tooLate: "It is more than 15 minutes since you signed in by a link. Give your current password, or get a new link.",
     old: "Current password",
     new: "New password",
     newHint: "At least 12 characters. A few words that only you would put together are good.",

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field, SecretStr
 
 from rushes import errors, events
-from rushes.accounts import access, account, security_log, store
+from rushes.accounts import access, account, store, throttle
 from rushes.accounts.account import Principal, Role, Scope
 from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
@@ -67,6 +67,10 @@ class Me(BaseModel):
     used_bytes: int
     quota_bytes: int | None
     has_password: bool
+    needs_old_password: bool = Field(
+        description="Whether a new password takes the old one. Not if there is none, nor for 15"
+        " minutes in a session that a sign-in link has opened."
+    )
     event_position: str = Field(
         description="Where the events stood before this: `since` for a stream that is to tell of"
         " all that happens after what is read from now on."
@@ -90,24 +94,27 @@ async def sign_in(body: SignIn, request: Request, response: Response, services: 
 
     def enter() -> Me:
         user_id = access.sign_in(services.db, body.name, password, auth.address_of(request))
-        return _open(services, request, response, user_id, Action.SIGNED_IN)
+        label, lasts_ms = _session_terms(services, request)
+        cookie = services.db.run(
+            lambda tx: access.open_session(tx, user_id, label, lasts_ms, Action.SIGNED_IN)
+        )
+        return _entered(services, response, cookie)
 
     return await open_streams.at_the_door(services, request, enter)
 
 
 @router.post(
-    "/session/link", status_code=201, dependencies=[auth.Public], responses=documented(403)
+    "/session/link", status_code=201, dependencies=[auth.Public], responses=documented(403, 429)
 )
 def sign_in_by_link(body: LinkSignIn, request: Request, response: Response, services: Here) -> Me:
-    """By the secret of a one-time link."""
+    """By the secret of a one-time link. For 15 minutes, this session may set a new password
+    without the old one."""
     auth.refuse_foreign(services, request)
     token = body.token.get_secret_value()
-    try:
-        user_id = services.db.run(lambda tx: access.use_link(tx, token))
-    except errors.Unauthorized:
-        security_log.record_seldom(services.db, Action.SIGN_IN_FAILED, "link")
-        raise
-    return _open(services, request, response, user_id, Action.SIGNED_IN_BY_LINK)
+    label, lasts_ms = _session_terms(services, request)
+    with throttle.throttled(services.db, auth.address_of(request), by="link"):
+        cookie = services.db.run(lambda tx: access.sign_in_by_link(tx, token, label, lasts_ms))
+    return _entered(services, response, cookie)
 
 
 @router.get("/session")
@@ -140,7 +147,9 @@ def end_session(session_id: UserId, who: auth.User, services: Here) -> None:
 
 @router.put("/session/password", status_code=204, responses=documented(429, 503))
 async def set_password(body: Password, request: Request, who: auth.User, services: Here) -> None:
-    """Ends all other sessions. The old password is asked for if there is one."""
+    """Ends all other sessions, and links to sign in. The old password is asked for if there is
+    one, but not for 15 minutes in a session that a sign-in link has opened: once, that sets a
+    password in place of a forgotten one."""
     if who.token_id is not None:
         raise errors.Denied("a token cannot change the password: sign in")
     await open_streams.at_the_door(
@@ -151,12 +160,15 @@ async def set_password(body: Password, request: Request, who: auth.User, service
 def _set_password(body: Password, request: Request, who: Principal, services: Services) -> None:
     with services.db.read() as tx:
         user = store.get_user(tx, who.user_id)
-    if user is not None and user.has_password:
+    has_password = user is not None and user.has_password
+    if user is not None and has_password and not who.may_reset:
         old = body.old_password.get_secret_value() if body.old_password else ""
         access.sign_in(services.db, user.name, old, auth.address_of(request))
     hash = access.hash_password(body.password.get_secret_value(), who.name)
-    keep = who.session_id or ""
-    services.db.run(lambda tx: access.set_password(tx, who.user_id, hash, besides=keep))
+    here, is_reset = who.session_id or "", has_password and who.may_reset
+    services.db.run(
+        lambda tx: access.set_password(tx, who.user_id, hash, session_id=here, is_reset=is_reset)
+    )
     open_streams.cut_ended(services, who.user_id)
 
 
@@ -262,34 +274,39 @@ def change_user(user_id: UserId, body: UserChange, who: auth.Admin, services: He
 
 @router.post("/users/{user_id}/link", status_code=201, responses=documented(403, 409))
 def make_link(user_id: UserId, who: auth.Admin, services: Here, once: idempotency.Once) -> Link:
-    """A link that signs the user in once, within a day."""
+    """A link that signs the user in once, within a day, also to set a password in place of a
+    forgotten one. A newer link ends the one before."""
 
     def make(tx: Tx) -> Link:
-        if store.get_user(tx, user_id) is None:
-            raise errors.NotFound(f"no user {user_id}")
+        _refuse_own_link(tx, who, user_id)
         return Link(signin_url=_link(services, access.make_link(tx, user_id)))
 
     return once.run(services, who, None, Link, make)
 
 
-def open_session(
-    services: Services, request: Request, response: Response, user_id: str, how: Action
-) -> None:
+def _refuse_own_link(tx: Tx, who: Principal, user_id: str) -> None:
+    """It would be a way around the old password, for a stolen session too. The server's own token
+    (`rushes users link`) may: an admin who is alone has no other way back."""
+    is_own = user_id == who.user_id and (who.session_id or who.token_id)
+    if is_own and store.password_hash(tx, user_id) is not None:
+        raise errors.Denied(
+            "you have a password: another admin can make a link for you, or"
+            " 'rushes users link NAME' on the server's machine"
+        )
+
+
+def _session_terms(services: Services, request: Request) -> tuple[str, int]:
+    """What a session is called, and how long it lasts."""
     label = request.headers.get("user-agent", "")
-    lasts_ms = int(services.settings.session_duration * 1000)
-    cookie = services.db.run(lambda tx: access.open_session(tx, user_id, label, lasts_ms, how))
+    return label, int(services.settings.session_duration * 1000)
+
+
+def _entered(services: Services, response: Response, cookie: str) -> Me:
     auth.set_cookie(services, response, cookie)
-
-
-def _open(
-    services: Services, request: Request, response: Response, user_id: str, how: Action
-) -> Me:
-    open_session(services, request, response, user_id, how)
-    with services.db.read() as tx:
-        user = store.get_user(tx, user_id)
-    assert user is not None
-    scope = Scope.ADMIN if user.role is Role.ADMIN else Scope.WRITE
-    return _me(services, Principal(user_id=user.id, name=user.name, role=user.role, scope=scope))
+    who = access.by_session(services.db, cookie)
+    if who is None:
+        raise errors.Unauthorized("this session has ended already")
+    return _me(services, who)
 
 
 def _me(services: Services, who: Principal) -> Me:
@@ -298,6 +315,7 @@ def _me(services: Services, who: Principal) -> Me:
         user = store.get_user(tx, who.user_id)
         position = events.head(tx)
     quota = user.quota_bytes if user else None
+    has_password = user is not None and user.has_password
     return Me(
         id=who.user_id,
         name=who.name,
@@ -305,7 +323,8 @@ def _me(services: Services, who: Principal) -> Me:
         scope=who.scope,
         used_bytes=used,
         quota_bytes=quota if quota is not None else services.settings.user_quota or None,
-        has_password=user is not None and user.has_password,
+        has_password=has_password,
+        needs_old_password=has_password and not who.may_reset,
         event_position=str(position),
     )
 
