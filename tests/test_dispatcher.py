@@ -295,13 +295,14 @@ def test_closing_sends_everybody_away(world: World, dispatch: Counting, dispatch
 
 def local(world: World, dispatch: Counting, dispatcher: Told, **options: Any) -> Local:
     """A worker of the server's own."""
+    usual: dict[str, Any] = {"poll_seconds": 3600, "ask": dispatcher.ask}
     made = Local(
         dispatch,
         world.db,
         world.bell,
         worker_id="server_1",
         worker_name="server 1",
-        **{"poll_seconds": 3600, "ask": dispatcher.ask} | options,
+        **usual | options,
     )
     made.hello(Hello(kinds=["noop"]))
     return made
