@@ -110,7 +110,8 @@ def _first_failure(mutant: Mutant, tests: list[str]) -> str:
             )
         except subprocess.TimeoutExpired:
             return HUNG
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        # A test's parameters may have spaces; what went wrong comes behind a dash.
+        failed = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
         if done.returncode in DID_NOT_RUN:
             raise SystemExit(f"the suite did not run: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         if done.returncode and not failed:
