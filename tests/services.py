@@ -26,14 +26,21 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from certificates import Certificate
+
 START_SECONDS = 90
 STOP_SECONDS = 10
 NOBODY = 65534
+# In the words of Redis and of Valkey.
+WITHOUT_TLS = ("bad directive", "failed finding tls support")
 PORT_TAKEN = ("address already in use", "is not available on 127.0.0.1")
 
 
 class StartFailed(RuntimeError):
-    pass
+    @property
+    def lacks_tls(self) -> bool:
+        """Not every build of Redis knows TLS, and the one of the wheel does not."""
+        return any(text in str(self).lower() for text in WITHOUT_TLS)
 
 
 class Server:
@@ -146,8 +153,20 @@ class Postgres(Server):
 
 
 class Redis(Server):
+    tls: Certificate | None = None
+
     @classmethod
-    def start(cls, directory: Path, *, durable: bool = False, binaries: str | None = None) -> Redis:
+    def start(
+        cls,
+        directory: Path,
+        *,
+        durable: bool = False,
+        binaries: str | None = None,
+        tls: Certificate | None = None,
+        asks_clients: bool = False,
+    ) -> Redis:
+        """With `tls` it speaks nothing else; one that `asks_clients` wants certificates of them,
+        by the same authority."""
         wanted = binaries or os.environ.get("RUSHES_TEST_REDIS_BINARIES")
         found = shutil.which("redis-server")
         system = Path(found) if found else None
@@ -158,10 +177,18 @@ class Redis(Server):
         command = [*_leash(), str(program), "--bind", "127.0.0.1", "--save", ""]
         kept = ["yes", "--appendfsync", "always"] if durable else ["no"]
         command += ["--appendonly", *kept, "--dir", str(data), "--port"]
-        return cls(f"{product} {_version(program)} from {origin}", data, command)
+        if tls:
+            command += ["0", "--tls-cert-file", str(tls.file), "--tls-key-file", str(tls.key)]
+            command += ["--tls-ca-cert-file", str(tls.authority)]
+            command += ["--tls-auth-clients", "yes" if asks_clients else "no", "--tls-port"]
+        server = cls(f"{product} {_version(program)} from {origin}", data, command)
+        server.tls = tls
+        return server
 
     @property
     def url(self) -> str:
+        if self.tls:
+            return f"rediss://127.0.0.1:{self.port}/0?ssl_ca_certs={self.tls.authority}"
         return f"redis://127.0.0.1:{self.port}/0"
 
     def crash(self) -> None:

@@ -253,6 +253,7 @@ def test_the_database_password_is_never_shown(url: str, tmp_path: Path) -> None:
         ("sqlite:////data/a:b@c/rushes.db", "url", "sqlite:////data/a:b@c/rushes.db"),
         ("postgresql://ada@db/rushes", "url", "postgresql://ada@db/rushes"),
         (URL, "url", "postgresql://ada:***@db.example/rushes"),
+        ("rediss://h/0?ssl_password=s3cret&x=1", "url", "rediss://h/0?ssl_password=***&x=1"),
     ],
 )
 def test_hiding_leaves_the_rest_readable(value: Any, secret: str | None, shown: str) -> None:

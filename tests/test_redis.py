@@ -418,7 +418,7 @@ def test_all_that_is_said_to_redis_is_understood_by_either_server(
         ("redis://:{password}@127.0.0.1:{port}/0", "does not accept the user or password"),
         ("redis://:{password}@127.0.0.1:{silent}/0", "does not answer in time"),
         # It does not speak TLS there, and waits for more.
-        ("rediss://:{password}@127.0.0.1:{port}/0", "does not answer in time"),
+        ("rediss://:{password}@127.0.0.1:{port}/0", "does not answer to TLS in time"),
     ],
 )
 def test_where_redis_is_insisted_on_one_sentence_says_what_is_wrong(

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import socket
+import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,6 +54,37 @@ STUCK_MS = 60_000
 GONE_MS = 600_000
 # So much is believed of an entry that says how many jobs it stands for.
 MOST_JOBS = 10_000
+# By OpenSSL's numbers.
+CERTIFICATE_TROUBLE = {
+    9: "the certificate of Redis is not valid yet; compare the clocks",
+    10: "the certificate of Redis has expired; renew it",
+    **dict.fromkeys(
+        (2, 18, 19, 20, 21),
+        "the certificate of Redis is by an authority that is not trusted here; give the"
+        " authority's own certificate as ssl_ca_certs in the URL",
+    ),
+    **dict.fromkeys(
+        (62, 64),
+        "the certificate of Redis is for another host; put the name that it was issued for into"
+        " the URL",
+    ),
+}
+# Alerts of a server that wants another certificate of ours, or one at all.
+CLIENT_REFUSED = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|HANDSHAKE_FAILURE)")
+# How a context takes these options of the URL, and what they must be.
+TLS_FILES = (
+    (
+        ssl.SSLContext.load_verify_locations,
+        ("ssl_ca_certs", "ssl_ca_path", "ssl_ca_data"),
+        "ssl_ca_certs must be a file with certificates (PEM) that Rushes may read",
+    ),
+    (
+        ssl.SSLContext.load_cert_chain,
+        ("ssl_certfile", "ssl_keyfile", "ssl_password"),
+        "ssl_certfile and ssl_keyfile must be PEM files that belong together and that Rushes may"
+        " read; ssl_password is of the key",
+    ),
+)
 
 
 @dataclass(slots=True)
@@ -96,6 +129,7 @@ class RedisLink:
         if importlib.util.find_spec("redis") is None:
             raise errors.BadSetting("Redis needs its driver: pip install 'rushes[redis]'")
         self._url = url
+        self._is_tls = url.startswith("rediss:")
         self._prefix = prefix
         self._pool_size = pool_size
         self.breaker = breaker or Breaker("Redis")
@@ -221,6 +255,20 @@ class RedisLink:
         """Two connections of their own: they wait for what there is to hear."""
         return self._connected(2 * ANSWER_SECONDS, 2)
 
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        """As the URL has them."""
+        from redis import connection
+
+        untyped: Any = connection
+        options: dict[str, Any] = untyped.parse_url(self._url)
+        if any("ocsp" in name for name in options):
+            raise ValueError("the driver does not read these from a URL")
+        if self._is_tls:
+            # Else OpenSSL asks for it at the terminal, and waits.
+            options.setdefault("ssl_password", "")
+        return options
+
     def _connected(self, answer_seconds: float, most: int) -> redis.Redis:
         import redis
         from redis import connection
@@ -243,12 +291,13 @@ class RedisLink:
             "retry": Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
         }
         try:
-            pool = untyped.BlockingConnectionPool(**{**untyped.parse_url(self._url), **ours})
+            pool = untyped.BlockingConnectionPool(**{**self._options, **ours})
             # Options that nobody knows are noticed here, not with the first question.
             pool.make_connection()
         except (ValueError, TypeError, redis.RedisError):
             raise errors.BadSetting(
-                "RUSHES_REDIS_URL cannot be read; it looks like redis://user:password@host:6379/0"
+                "RUSHES_REDIS_URL cannot be read; it looks like redis://user:password@host:6379/0,"
+                " or rediss://… for TLS, with options such as ?ssl_ca_certs=/path"
             ) from None
         return redis.Redis(connection_pool=pool)
 
@@ -260,7 +309,7 @@ class RedisLink:
             yield
         except (redis.RedisError, OSError, ValueError, TypeError, LookupError) as error:
             # Whatever it answered, it is not what we asked for.
-            down = _renamed(error)
+            down = _renamed(error, self._options if self._is_tls else None)
             # Whoever waits for it again waits as long again.
             is_slow = isinstance(error, (redis.TimeoutError, TimeoutError))
             self.breaker.failed(part, down.message, enough=is_slow)
@@ -370,10 +419,12 @@ def open_link(settings: Settings) -> RedisLink | None:
     )
 
 
-def _renamed(error: Exception) -> errors.RedisDown:
+def _renamed(error: Exception, tls: Mapping[str, Any] | None) -> errors.RedisDown:
     """Its own words may hold names and addresses; only the code it begins with is told."""
     import redis
 
+    if said := _tls_trouble(error, tls):
+        return errors.RedisDown(said)
     code = str(error).partition(" ")[0][:40]
     match error:
         case redis.AuthenticationError():
@@ -390,6 +441,51 @@ def _renamed(error: Exception) -> errors.RedisDown:
             return errors.RedisDown(f"Redis refuses: {code}")
         case _:
             return errors.RedisDown("Redis answers what nobody understands")
+
+
+def _tls_trouble(error: Exception, tls: Mapping[str, Any] | None) -> str | None:
+    """What to do, if it may be TLS that fails, or that is missing."""
+    cause = _cause(error)
+    is_closed = isinstance(cause, (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError))
+    is_closed = is_closed or str(error).startswith("Connection closed by server")
+    if tls is None:
+        said = "Redis closes the connection; if it speaks TLS, the URL begins with rediss://"
+        return said if is_closed else None
+    if wrong := _wrong_file(tls):
+        return wrong
+    reason = str(getattr(cause, "reason", None) or "for a reason unknown")
+    match cause:
+        case ssl.SSLCertVerificationError(verify_code=code, verify_message=said):
+            return CERTIFICATE_TROUBLE.get(code, f"the certificate of Redis is refused: {said}")
+        case TimeoutError() if "handshake" in str(cause):
+            return "Redis does not answer to TLS in time; without TLS the URL begins with redis://"
+        case _ if is_closed or CLIENT_REFUSED.search(reason):
+            return (
+                "Redis closes the connection; if it asks for certificates, give one by its"
+                " authority as ssl_certfile and ssl_keyfile in the URL"
+            )
+        case ssl.SSLError():
+            return f"TLS with Redis fails: {reason.replace('_', ' ').lower()}"
+        case _:
+            return None
+
+
+def _cause(error: BaseException | None) -> OSError | None:
+    """What the driver has wrapped."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _wrong_file(tls: Mapping[str, Any]) -> str | None:
+    for load, names, said in TLS_FILES:
+        given: list[Any] = [tls.get(name) for name in names]
+        try:
+            if any(tls.get(name) for name in names if name != "ssl_password"):
+                load(ssl.create_default_context(), *given)
+        except (OSError, ValueError, TypeError):
+            return said
+    return None
 
 
 def _jobs_in(fields: Any) -> int:

@@ -16,7 +16,7 @@ from rushes.units import DAY
 HIDDEN = "***"
 # SQLAlchemy reads a URL in the same way: user, a colon, anything, an at sign.
 PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@", re.DOTALL)
-PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*")
+PASSWORD_OPTION = re.compile(r"([?&](?:ssl_?)?password=)[^&]*")
 
 
 @dataclass(frozen=True, slots=True)

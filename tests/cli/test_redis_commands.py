@@ -8,6 +8,10 @@ import redis as client_library
 import services
 from scanner import scanner
 from shell import Shell
+from test_redis_tls import Start
+from test_redis_tls import authority as authority
+from test_redis_tls import certificate as certificate
+from test_redis_tls import start as start
 
 PASSWORD = "canary-redis-password-55aa"
 
@@ -22,6 +26,20 @@ def test_serve_says_in_one_sentence_that_it_cannot_start(
     assert shell.run("serve") != 0
     [line] = [each for each in shell.err.splitlines() if each.startswith("rushes: ")]
     assert line.startswith("rushes: Redis cannot be reached: see to RUSHES_REDIS_URL")
+    assert PASSWORD not in shell.out + shell.err
+
+
+def test_serve_and_doctor_say_what_to_do_about_a_certificate(shell: Shell, start: Start) -> None:
+    scanner.know([PASSWORD])
+    url = f"rediss://:{PASSWORD}@127.0.0.1:{start().port}/0?ssl_password={PASSWORD}"
+    shell.set(queue_mode="redis", redis_url=url, startup_wait=0, port=0)
+    assert shell.run("serve") != 0
+    [line] = [each for each in shell.err.splitlines() if each.startswith("rushes: ")]
+    assert "authority that is not trusted here; give" in line
+    assert shell.run("doctor") != 0
+    [line] = [each for each in shell.out.splitlines() if each.split()[1] == "redis"]
+    assert "ssl_ca_certs" in line
+    assert shell.run("config") == 0
     assert PASSWORD not in shell.out + shell.err
 
 
