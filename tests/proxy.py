@@ -1,10 +1,11 @@
-"""A way to a server over loopback that a test opens, closes and silences."""
+"""A way to a server over loopback that a test opens, closes, silences and slows down."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 
 
@@ -24,6 +25,7 @@ class Proxy:
             self.port = int(probe.getsockname()[1])
         self._listener: socket.socket | None = None
         self._is_cut = False
+        self._pace = _Pace()
 
     def open(self) -> Proxy:
         self._listener = socket.create_server(("127.0.0.1", self.port))
@@ -49,6 +51,10 @@ class Proxy:
     def mend(self) -> None:
         self._is_cut = False
 
+    def slow_down(self, seconds: float, chunk_bytes: int) -> None:
+        """Each way: so long for every so many bytes, or fewer. It never stands still."""
+        self._pace.seconds, self._pace.chunk_bytes = seconds, chunk_bytes
+
     def __enter__(self) -> Proxy:
         return self
 
@@ -58,6 +64,7 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._pace.closing.set()
         listener = [] if self._listener is None else [self._listener]
         _close([*listener, *self._open, *self._silenced])
 
@@ -71,7 +78,15 @@ class Proxy:
                 far = socket.create_connection(("127.0.0.1", self._to))
                 self._open += [near, far]
                 for pair in ((near, far), (far, near)):
-                    threading.Thread(target=_pump, args=(*pair, self._loud), daemon=True).start()
+                    args = (*pair, self._loud, self._pace)
+                    threading.Thread(target=_pump, args=args, daemon=True).start()
+
+
+@dataclass(slots=True)
+class _Pace:
+    seconds: float = 0.0
+    chunk_bytes: int = 65536
+    closing: threading.Event = field(default_factory=threading.Event)
 
 
 def _close(sockets: list[socket.socket]) -> None:
@@ -81,9 +96,11 @@ def _close(sockets: list[socket.socket]) -> None:
         each.close()
 
 
-def _pump(source: socket.socket, target: socket.socket, loud: threading.Event) -> None:
+def _pump(source: socket.socket, target: socket.socket, loud: threading.Event, pace: _Pace) -> None:
     with suppress(OSError):
-        while chunk := source.recv(65536):
+        while chunk := source.recv(pace.chunk_bytes):
+            if pace.seconds:
+                pace.closing.wait(pace.seconds)
             if loud.is_set():
                 target.sendall(chunk)
         if loud.is_set():

@@ -16,12 +16,14 @@ from resilience.test_disk import BOTH, Crew
 from resilience.test_disk import hire as hire
 from rushes import errors
 from rushes.storage import s3
+from rushes.worker import remote
 from services import Seaweed
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silence of two minutes is no different."""
+    """A silence of two minutes is no different; workers elsewhere bear one minute."""
+    monkeypatch.setattr(remote, "FILE_SECONDS", 1.0)
     monkeypatch.setitem(s3.CLIENT, "read_timeout", timedelta(seconds=0.5))
     monkeypatch.setitem(s3.RETRY, "max_retries", 0)
 
@@ -44,9 +46,18 @@ class Bucket:
     @contextmanager
     def failing(self) -> Iterator[None]:
         """Every connection is cut as soon as it is made."""
-        self._proxy.cut()
+        self.cut()
         yield
         self._proxy.mend()
+
+    def cut(self) -> None:
+        self._proxy.cut()
+
+    @contextmanager
+    def slow(self, seconds: float = 0.05, chunk_bytes: int = 65536) -> Iterator[None]:
+        self._proxy.slow_down(seconds, chunk_bytes)
+        yield
+        self._proxy.slow_down(0, 65536)
 
     def close(self) -> None:
         self._proxy.__exit__(None, None, None)

@@ -7,7 +7,6 @@ finds on the machine; links and `join` need them to be known here.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import queue
@@ -153,8 +152,8 @@ class S3Storage(storage.Storage):
     ) -> AsyncGenerator[bytes, None]:
         start, end = storage.check_range(start, end)
         with _renamed(key):
-            # Once begun it needs no thread, so slow viewers cost none.
-            found = await asyncio.to_thread(self._get, storage.check_key(key), start, end)
+            # It needs no thread, so neither slow viewers nor a storage that hangs cost any.
+            found = await self._aget(storage.check_key(key), start, end)
             if found:
                 async for block in found.stream(storage.CHUNK_BYTES // 2):
                     for chunk in _sliced(block):
@@ -285,18 +284,22 @@ class S3Storage(storage.Storage):
 
     def _get(self, key: str, start: int, end: int | None) -> GetResult | None:
         """None when the range holds nothing: the server calls that an error."""
-        options: GetOptions = {}
-        if end is not None:
-            options = {"range": (start, end)}
-        elif start:
-            options = {"range": {"offset": start}}
         try:
-            return obstore.get(self._store, key, options=options)
+            return obstore.get(self._store, key, options=_range(start, end))
         except GenericError as error:
             if s3_errors.hint(str(error)):
                 raise
-            size_bytes = obstore.head(self._store, key)["size"]
-            if start < (size_bytes if end is None else min(size_bytes, end)):
+            if _holds(obstore.head(self._store, key)["size"], start, end):
+                raise
+            return None
+
+    async def _aget(self, key: str, start: int, end: int | None) -> GetResult | None:
+        try:
+            return await obstore.get_async(self._store, key, options=_range(start, end))
+        except GenericError as error:
+            if s3_errors.hint(str(error)):
+                raise
+            if _holds((await obstore.head_async(self._store, key))["size"], start, end):
                 raise
             return None
 
@@ -314,6 +317,16 @@ class S3Storage(storage.Storage):
 def part_bytes(size_bytes: int) -> int:
     """Of an object of this size, so that its parts are not too many."""
     return max(PART_BYTES, -(-size_bytes // MOST_PARTS))
+
+
+def _range(start: int, end: int | None) -> GetOptions:
+    if end is not None:
+        return {"range": (start, end)}
+    return {"range": {"offset": start}} if start else {}
+
+
+def _holds(size_bytes: int, start: int, end: int | None) -> bool:
+    return start < (size_bytes if end is None else min(size_bytes, end))
 
 
 def link_times(now: int, life_seconds: int) -> tuple[int, int]:

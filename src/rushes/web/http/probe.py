@@ -16,6 +16,8 @@ log = logging.getLogger("rushes.health")
 
 # Those who look after servers do not wait for long.
 WAIT_SECONDS = 4.0
+# One who looks for longer waits for an answer that is lost, and what it asked may work again.
+ABANDON_SECONDS = 15.0
 # A request that writes costs ten times one that looks, and probes come every few seconds.
 WRITE_EVERY_SECONDS = 300.0
 
@@ -42,14 +44,15 @@ class StorageCheck:
 
 
 class HealthProbe:
-    """However many ask, one thread at a time looks. It is its own: all others may be waiting for
-    the very thing that does not answer."""
+    """However many ask, one thread looks, and another one only when that hangs. They are its own:
+    all others may be waiting for the very thing that does not answer."""
 
     def __init__(self, check: Callable[[], None], wait_seconds: float = WAIT_SECONDS) -> None:
         self._check = check
         self._wait_seconds = wait_seconds
         self._lock = threading.Lock()
         self._looking: Future[bool] | None = None
+        self._since = 0.0
 
     async def works(self) -> bool:
         looking = asyncio.wrap_future(self._look())
@@ -58,8 +61,9 @@ class HealthProbe:
 
     def _look(self) -> Future[bool]:
         with self._lock:
-            if self._looking is None or self._looking.done():
-                self._looking = Future()
+            hangs = time.monotonic() - self._since > ABANDON_SECONDS
+            if self._looking is None or self._looking.done() or hangs:
+                self._looking, self._since = Future(), time.monotonic()
                 args = (self._looking,)
                 threading.Thread(target=self._run, args=args, name="probe", daemon=True).start()
             return self._looking

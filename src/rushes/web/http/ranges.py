@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Content, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rushes.storage.storage import Storage
@@ -64,7 +64,7 @@ def from_storage(
         return Response(status_code=status, headers=given)
     if path := storage.local_path(key):
         return _FileResponse(path, start, end, status, given)
-    return StreamingResponse(storage.aread(key, start, end), status, given)
+    return _StoredResponse(storage.aread(key, start, end), status, given)
 
 
 def from_text(request: Request, text: str, headers: Mapping[str, str]) -> Response:
@@ -76,6 +76,23 @@ def from_text(request: Request, text: str, headers: Mapping[str, str]) -> Respon
         return Response(status_code=304, headers=given)
     given["Content-Length"] = str(len(content))
     return Response(None if request.method == "HEAD" else content, headers=given)
+
+
+class _StoredResponse(StreamingResponse):
+    """A part of an object. The first bytes are there before the answer begins, so that a storage
+    in trouble, too, is an error and not half an answer."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        chunks = aiter(self.body_iterator)
+        first = await anext(chunks, b"")
+        self.body_iterator = _after(first, chunks)
+        await super().__call__(scope, receive, send)
+
+
+async def _after(first: Content, rest: AsyncIterator[Content]) -> AsyncIterator[Content]:
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 class _FileResponse(StreamingResponse):
