@@ -10,8 +10,9 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import pytest
@@ -113,6 +114,21 @@ class Command:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate(timeout=WAIT_SECONDS)
+
+
+def everything_below(*folders: Path) -> dict[Path, os.stat_result]:
+    """Also while a server makes and removes some of it: what goes meanwhile is left out."""
+    found = {}
+    for folder in folders:
+        for place, inner, names in os.walk(folder):
+            for name in (*inner, *names):
+                with suppress(FileNotFoundError):
+                    found[Path(place, name)] = Path(place, name).lstat()
+    return found
+
+
+def files_below(*folders: Path) -> list[Path]:
+    return [path for path, known in everything_below(*folders).items() if S_ISREG(known.st_mode)]
 
 
 def until(true: Callable[[], Any]) -> None:

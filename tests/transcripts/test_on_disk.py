@@ -21,7 +21,7 @@ from rushes.transcripts import archive, transcript
 from rushes.transcripts.on_disk import LEFT_SECONDS, TranscriptFolder
 from rushes.worker.loop import Handler, Worker
 from rushes.worker.remote import Remote
-from shell import until
+from shell import files_below, until
 from web import library
 from world import World
 
@@ -42,7 +42,8 @@ def heard(running: Running, media_id: str, text: str = "Hello there.") -> str:
 def files(folder: Path) -> dict[str, Any]:
     return {
         each.parent.name: json.loads(each.read_text())["text"]
-        for each in folder.rglob("transcript.json")
+        for each in files_below(folder)
+        if each.name == "transcript.json"
     }
 
 

@@ -17,7 +17,7 @@ from rushes.web.openai import api as openai_api
 from rushes.web.openai import following as openai_following
 from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler
-from shell import until
+from shell import files_below, until
 from web.test_openai import SOUND, Person, sent, sound
 
 WORDS = "The password is xylophone."
@@ -71,8 +71,7 @@ def traces(admin: Person) -> list[str]:
     said = "\n".join(map(str, rows))
     found = [each for each in TRACES if each in said]
     folders = [admin.running.settings.data_dir / "storage" / each for each in ("sources", "media")]
-    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
-    return found + [file.name for file in files]
+    return found + [file.name for file in files_below(*folders)]
 
 
 def files_are_kept_in(admin: Person) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from running import Process, Running, clean_environment
 from rushes import config, queue_report, settings
+from shell import everything_below
 from web import library
 
 
@@ -202,6 +203,7 @@ def test_what_it_keeps_is_nobody_elses_to_read(process: Callable[..., Process]) 
             "/media", files={"file": ("a.wav", b"RIFF\0\0\0\0WAVEfmt " + bytes(5_000))}
         )
         assert sent.status_code == 201, sent.text
-    ours = [each for each in server.data_dir.rglob("*") if each != server.log]
-    assert [each.name for each in ours if each.stat().st_mode & 0o077] == []
+    ours = everything_below(server.data_dir)
+    open_to_others = [each for each, known in ours.items() if known.st_mode & 0o077]
+    assert open_to_others in ([], [server.log])
     assert "chmod 700" in server.log.read_text()
