@@ -175,8 +175,9 @@ def test_readiness_tells_a_slow_storage_from_a_silent_one_and_comes_back(
 
         with bucket.slow():
             assert ready() == (200, True)
-        with bucket.silent(), monkeypatch.context() as hurried:
-            hurried.setattr(stored.services.storage_probe, "_wait_seconds", 0.3)
+        monkeypatch.setattr(stored.services.storage_probe, "_wait_seconds", 0.3)
+        with bucket.silent():
             assert ready() == (503, False)
         monkeypatch.setattr(probe, "ABANDON_SECONDS", 0.0)
-        assert ready() == (200, True)
+        # Idle connections from before are dead without knowing it: each costs a look.
+        until(lambda: ready() == (200, True))
