@@ -25,12 +25,14 @@ sys.path.append(f"{ROOT}/tests")
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import statistics
 import subprocess
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,6 +62,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--play", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    # A pause of whoever measures would be taken for one of the server.
+    gc.disable()
     if options.play:
         asyncio.run(play(options.play))
         return
@@ -268,6 +272,7 @@ async def play(port: str) -> None:
     tasks = []
     for number, key in enumerate(keys):
         tasks.append(asyncio.create_task(work(stage, key, number)))
+        tasks[-1].add_done_callback(end_if_failed)
         # Not all at once, as no fleet starts.
         await asyncio.sleep(0.01)
     await reached(stage, lambda: stage.waiting == len(keys))
@@ -282,6 +287,13 @@ async def play(port: str) -> None:
     )
 
 
+def end_if_failed(task: asyncio.Task[None]) -> None:
+    """A worker that is gone would be waited for without end."""
+    if not task.cancelled() and (error := task.exception()):
+        traceback.print_exception(error)
+        os._exit(1)
+
+
 async def reached(stage: Play, is_so: Any) -> None:
     while not is_so():
         stage.changed.clear()
@@ -294,6 +306,7 @@ async def work(stage: Play, key: str, number: int) -> None:
     await talk.call("hello", {"kinds": [KIND], "boot_id": boot_id})
     # Nobody else holds it, and a task that nobody holds may end at any time.
     stage.beats.append(asyncio.create_task(beat(stage, key, number)))
+    stage.beats[-1].add_done_callback(end_if_failed)
     first = True
     asked = 0
     while True:

@@ -58,8 +58,7 @@ class Plan:
     backlog: int = 200_000
     backlog_jobs: int = 20_000
     backlog_seconds: float = 10.0
-    few: int = 1_000
-    many: int = 1_000_000
+    backlogs: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     pinned_jobs: int = 20_000
     pinned_seconds: float = 20.0
 
@@ -70,7 +69,7 @@ QUICK = Plan(
     one_by_one=100,
     samples=10,
     backlog=5_000,
-    many=20_000,
+    backlogs=(1_000, 20_000),
     pinned_jobs=1_000,
     pinned_seconds=2.0,
 )
@@ -115,7 +114,7 @@ def main() -> None:
             print(redis.source)
             print(f"{server.source}; {os.cpu_count()} cores; {jobs:,} jobs, {plan.rounds} rounds")
             ground = arena.Arena(directory, server, redis)
-            for number in range(0 if options.pinned else plan.rounds):
+            for number in range(0 if options.pinned or options.claims else plan.rounds):
                 for contestant in contestants:
                     note(f"round {number + 1}: {contestant.title}")
                     measure_pickup(ground, contestant, plan, figures)
@@ -124,11 +123,12 @@ def main() -> None:
                         measure_one_by_one(ground, contestant, plan, figures)
                         measure_writers(ground, contestant, plan, figures)
             for contestant in contestants if not options.pickup else ():
-                if not options.pinned:
+                if not (options.pinned or options.claims):
                     measure_backlog(ground, contestant, plan, figures)
                 if not (options.no_million or options.pinned):
                     measure_claims(ground, contestant, plan, figures)
-                measure_pinned(ground, contestant, plan, figures)
+                if not options.claims:
+                    measure_pinned(ground, contestant, plan, figures)
         finally:
             redis.stop()
             server.stop()
@@ -144,6 +144,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pickup", action="store_true", help="pickup and idle CPU, nothing else")
     parser.add_argument("--modes", action="store_true", help="pickup by RUSHES_QUEUE_MODE")
     parser.add_argument("--no-million", action="store_true", help="leave out the claims at 1 M")
+    parser.add_argument("--claims", action="store_true", help="claims at several backlogs, no more")
     parser.add_argument("--pinned", action="store_true", help="work beside an open transaction")
     parser.add_argument(
         "--pinned-seconds", type=float, help="of work while a transaction is open (20)"
@@ -235,11 +236,13 @@ def measure_claims(
 ) -> None:
     if contestant.name not in ("rushes_pg", "rushes_sqlite"):
         return
-    note(f"claims with {plan.many:,} waiting: {contestant.title}")
+    note(f"claims with up to {plan.backlogs[-1]:,} waiting: {contestant.title}")
     with ground.database(contestant) as url:
-        with_few, with_many = claim_cost.medians(url, plan.few, plan.many)
-    figures.add(contestant.name, "claim_few", with_few * 1000)
-    figures.add(contestant.name, "claim_many", with_many * 1000)
+        found = claim_cost.medians(url, plan.backlogs)
+    figures.add(contestant.name, "claim_few", found[plan.backlogs[0]] * 1000)
+    figures.add(contestant.name, "claim_many", found[plan.backlogs[-1]] * 1000)
+    each = " ".join(f"{waiting}={seconds * 1000:.3f}" for waiting, seconds in found.items())
+    print(f"figure queue_claim_ms_{contestant.name.removeprefix('rushes_')} {each}", flush=True)
 
 
 def measure_pinned(

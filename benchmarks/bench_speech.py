@@ -213,8 +213,10 @@ class Bench:
             f"real time factor {median(map(wall, runs)) / seconds:.3f}, "
             f"CPU {median(map(cpu, runs)) / seconds:.3f}, "
             f"error {median(errors):.2%}, peak {peaks}",
-            flush=True,
         )
+        words = len(speech.plain(self.recording.text).split())
+        per_second = words / median(map(cpu, runs))
+        print(f"figure speech_words_per_cpu_s_{name} {per_second:.2f}", flush=True)
 
 
 # The server, from outside

@@ -10,6 +10,8 @@ server they are those between the answer to the upload and `ready`, its own incl
   transcode_spans        divided into spans, on one worker, over undivided
   two_workers            divided, on two workers, over one
 
+and `figure transcode_cpu_s_per_minute_…` of the ladder and of each rung, against bare ffmpeg.
+
 `--tools DIRECTORY` names where ffmpeg and ffprobe are, for all contestants; `--tools wheel` takes
 those of the wheel. Without it they are those that Rushes finds.
 """
@@ -98,6 +100,7 @@ class Bench:
             "remux": self.remux,
             "resume": self.resume,
             "spans": self.spans,
+            "rungs": self.rungs,
         }
 
     def job(self) -> None:
@@ -111,6 +114,7 @@ class Bench:
         ratio("transcode_job_cpu", ours, bare, "<=1.05", cpu)
         ratio("transcode_sequence", ours, sequence, "<=0.65", wall)
         ratio("transcode_sequence_cpu", ours, sequence, "<=0.65", cpu)
+        self._per_minute("whole ladder", ours, bare)
         print(f"figure encode_peak_mb {max(each.peak_bytes for each in ours) / 1e6:.0f}")
 
     def first_segment(self) -> None:
@@ -151,6 +155,22 @@ class Bench:
         ratio("transcode_spans_cpu", spans, one, "<=1.05", cpu)
         ratio("two_workers", two, spans, "<=1.0", wall)
 
+    def rungs(self) -> None:
+        """Each as a job of its own, with all that belongs to one: sound, thumbnails, storyboard."""
+        print(f"figure transcode_rungs_source_s {self.seconds}")
+        for height, bitrate in RUNGS:
+            alone: dict[str, Any] = {"ladder": [{"height": height, "bitrate": bitrate}]}
+            ours = [self.rushes(**alone) for _ in range(self.rounds)]
+            bare = [self.one_quality(height, bitrate) for _ in range(self.rounds)]
+            self._per_minute(f"{height}p", ours, bare)
+
+    def _per_minute(self, name: str, ours: list[Cost], bare: list[Cost]) -> None:
+        mine, other = (median(map(cpu, each)) / self.seconds * 60 for each in (ours, bare))
+        name = name.replace(" ", "_")
+        print(
+            f"figure transcode_cpu_s_per_minute_{name} {mine:.1f} against {other:.1f}", flush=True
+        )
+
     # Contestants
 
     def rushes(
@@ -167,7 +187,8 @@ class Bench:
             usual = {"poll_interval": 2.0, "sweep_interval": 10.0}
             given = settings_for(data_dir=Path(directory), transcode_workers=workers, **usual)
             with Process(given) as server, server.client() as admin:
-                admin.put("/profiles/default", json={"preset": self.preset, **profile})
+                wanted = {"preset": self.preset, **profile}
+                assert admin.put("/profiles/default", json=wanted).is_success, wanted
                 path = source or self.source
                 with path.open("rb") as file, peak_of_children(server.process.pid) as peak:
                     data = {"transcribe": "false"}
@@ -199,15 +220,16 @@ class Bench:
 
     def sequence(self) -> Cost:
         """One program for each quality, each with the sound."""
-        costs = []
-        for height, bitrate in RUNGS:
-            with tempfile.TemporaryDirectory(dir=self.place) as directory:
-                argv = [programs.ffmpeg(), "-v", "error", "-nostdin", "-i", str(self.source)]
-                argv += ["-map", "0:v", "-map", "0:a", "-vf", f"scale=-2:{height},format=yuv420p"]
-                argv += [*self._encode(bitrate), "-c:a", "aac", "-b:a", "128k"]
-                argv += self._hls(Path(directory) / str(height))
-                costs.append(timed(argv, Path(directory), 1))
+        costs = [self.one_quality(height, bitrate) for height, bitrate in RUNGS]
         return Cost(sum(map(wall, costs)), sum(map(cpu, costs)), costs[0].first)
+
+    def one_quality(self, height: int, bitrate: int) -> Cost:
+        with tempfile.TemporaryDirectory(dir=self.place) as directory:
+            argv = [programs.ffmpeg(), "-v", "error", "-nostdin", "-i", str(self.source)]
+            argv += ["-map", "0:v", "-map", "0:a", "-vf", f"scale=-2:{height},format=yuv420p"]
+            argv += [*self._encode(bitrate), "-c:a", "aac", "-b:a", "128k"]
+            argv += self._hls(Path(directory) / str(height))
+            return timed(argv, Path(directory), 1)
 
     def process(self, kill_at: float | None) -> Cost:
         """`rushes process`, perhaps killed when so much of it is done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from benchmarks.contestants import rushes_any
@@ -33,16 +34,18 @@ class Undone(Exception):
     pass
 
 
-def medians(url: str, few: int, many: int) -> tuple[float, float]:
-    """Seconds of a claim with few and with many jobs waiting."""
+def medians(url: str, backlogs: Sequence[int]) -> dict[int, float]:
+    """Seconds of a claim with so many jobs waiting, from few to many."""
     with rushes_any.open_app(url) as app:
         app.handler("noop")(lambda job: None)
         app.worker("claims", worker_id=ME.id).step()
         original = app.enqueue("noop").id
-        _copy(app, original, 1, few - 1)
-        with_few = _median(app)
-        _copy(app, original, few, many - 1)
-        return with_few, _median(app)
+        found, waiting = {}, 1
+        for backlog in backlogs:
+            _copy(app, original, waiting, backlog - 1)
+            waiting = backlog
+            found[backlog] = _median(app)
+        return found
 
 
 def _copy(app: Rushes, id: str, first: int, last: int) -> None:
