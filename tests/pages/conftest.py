@@ -15,6 +15,9 @@ from rushes.web import pages
 # The browser's own words about an answer that was an error; what matters of those is on the page.
 EXPECTED = re.compile(r"Failed to load resource|net::ERR_")
 
+# Whatever language the machine is set to.
+ENGLISH = "en-US"
+
 # Opens a page of its own for a visitor: `visit(server, "/queue")`.
 Visit = Callable[..., Page]
 
@@ -35,6 +38,7 @@ def visit(browser: Browser) -> Iterator[Visit]:
             phone: bool = False,
             dark: bool = False,
             welcomed: bool = True,
+            locale: str = ENGLISH,
             context: BrowserContext | None = None,
         ) -> Page:
             if context is None:
@@ -45,6 +49,7 @@ def visit(browser: Browser) -> Iterator[Visit]:
                     has_touch=phone,
                     color_scheme="dark" if dark else "light",
                     reduced_motion="reduce",
+                    locale=locale,
                 )
                 stack.callback(context.close)
             if welcomed:

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, expect
 import ffmpegs
 import speech
 from chromium import launched
-from pages.conftest import sign_in_link, use_link
+from pages.conftest import ENGLISH, sign_in_link, use_link
 from running import Running
 from web import library
 
@@ -42,6 +42,7 @@ FILMS = {
     "Lecture 7: fractals": f"{FRACTAL}start_scale=0.05:end_scale=0.02",
     "Drone test flight": f"{SHADES}3:c0=0x0f4c81:c1=0xa7d8f0:c2=0xffffff",
 }
+UPRIGHT = "gradients=s=720x1280:speed=0.01:n=3:c0=0x203a43:c1=0xf2c57c:c2=0xd96c75"
 SECTIONS = (
     *("account", "profiles", "transcription", "models"),
     *("users", "tokens", "webhooks", "health"),
@@ -60,17 +61,19 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=IMAGES)
     options.add_argument("--only", default="", help="names that contain this")
+    options.add_argument("--locale", default=ENGLISH, help="such as de-DE")
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     with launched() as browser, tempfile.TemporaryDirectory() as folder:
+        ffmpegs.offer(Path(folder) / "ffmpegs")
         with _server(Path(folder) / "empty") as server:
             _take(
                 browser, server, [Shot("library-empty", "/"), Shot("queue-empty", "/queue")], chosen
             )
             _take(browser, server, [Shot("welcome", "/welcome")], chosen)
         with _server(Path(folder) / "full") as server:
-            call = _fill(server, Path(folder))
-            _take(browser, server, list(_shots(server, call)), chosen)
+            call, sound = _fill(server, Path(folder))
+            _take(browser, server, list(_shots(server, call, sound)), chosen)
 
 
 @contextmanager
@@ -86,8 +89,9 @@ def _server(place: Path) -> Iterator[Running]:
         yield server
 
 
-def _fill(server: Running, folder: Path) -> str:
-    """Films, a recording that is transcribed, and work in every state; the recording's id."""
+def _fill(server: Running, folder: Path) -> tuple[str, str]:
+    """Films, a call as video and as sound that are transcribed, and work in every state; the ids of
+    the calls."""
     with server.client() as admin:
         admin.post("/profiles", json={"name": "quick", "preset": "ultrafast"})
         calls = {"name": "calls", "language": "en", "speakers": 2, "vocabulary": ["Chicago"]}
@@ -109,13 +113,20 @@ def _fill(server: Running, folder: Path) -> str:
         *("-pix_fmt", "yuv420p"),
         str(spoken),
     )
+    upright = _film(folder / "upright.mp4", UPRIGHT, seconds=6)
+    _upload(server, upright, "Balcony, from the phone", transcribe="false")
     call = _upload(server, spoken, CALL, diarize="true", language="en")
-    _wait(server, call)
+    listen = _upload(
+        server, speech.recording("call"), "The same call, to listen to", diarize="true"
+    )
+    for media_id in (call, listen):
+        _wait(server, media_id)
     with server.client() as admin:
-        admin.put(
-            f"/media/{call}/transcript/speakers",
-            json={"names": {"SPEAKER_00": "Caller", "SPEAKER_01": "Agent"}},
-        )
+        for media_id in (call, listen):
+            admin.put(
+                f"/media/{media_id}/transcript/speakers",
+                json={"names": {"SPEAKER_00": "Caller", "SPEAKER_01": "Agent"}},
+            )
         broken = admin.post(
             "/media", files={"file": ("Old tape.mp4", spoken.read_bytes()[:40_000])}
         )
@@ -124,7 +135,7 @@ def _fill(server: Running, folder: Path) -> str:
         admin.post("/queue/pause", json={"kind": "transcribe"})
     waiting = _upload(server, spoken, "Interview, raw", language="en")
     library.enqueue(server, owner, "transcode", media_id=waiting, needs=["nvenc"])
-    return call
+    return call, listen
 
 
 def _film(path: Path, picture: str, seconds: int) -> Path:
@@ -170,7 +181,7 @@ def _wait(server: Running, media_id: str) -> None:
                 return
 
 
-def _shots(server: Running, call: str) -> Iterator[Shot]:
+def _shots(server: Running, call: str, sound: str) -> Iterator[Shot]:
     with server.client() as admin:
         failed = admin.get("/jobs", params={"state": "failed"}).json()["items"]
         share = admin.post(f"/media/{call}/share").json()["share_url"].rpartition("/s/")[2]
@@ -178,6 +189,7 @@ def _shots(server: Running, call: str) -> Iterator[Shot]:
     yield Shot("library", "/")
     yield Shot("search", "/?q=chicago")
     yield Shot("watch", f"/watch/{call}?t=8", _playing)
+    yield Shot("listen", f"/watch/{sound}?t=8")
     yield Shot("share", f"/s/{share}")
     yield Shot("queue", "/queue")
     if failed:
@@ -198,6 +210,7 @@ def _take(browser: Browser, server: Running, shots: list[Shot], chosen: Any) -> 
             viewport={"width": SIZES[size][0], "height": SIZES[size][1]},
             color_scheme=scheme,
             reduced_motion="reduce",
+            locale=chosen.locale,
             is_mobile=size == "phone",
             has_touch=size == "phone",
             device_scale_factor=1 if size == "desktop" else 2,

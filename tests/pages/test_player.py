@@ -160,13 +160,13 @@ def _keys(page: Page) -> None:
     page.keyboard.press("<")
     page.keyboard.press("m")
     page.wait_for_function("() => document.querySelector('video').muted")
-    expect(page.get_by_role("button", name="Sound on")).to_be_visible()
+    expect(page.get_by_role("button", name="Unmute")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("k")
     assert page.evaluate("document.querySelector('video').paused")
     page.keyboard.press("Escape")
-    slider = page.get_by_role("slider", name="Position")
+    slider = page.get_by_role("slider", name="Seek")
     slider.focus()
     page.keyboard.press("PageUp")
     settled(page, 10)
@@ -185,7 +185,7 @@ def _captions(page: Page) -> None:
 
 
 def _preview(page: Page) -> None:
-    box = page.get_by_role("slider", name="Position").bounding_box()
+    box = page.get_by_role("slider", name="Seek").bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     preview = page.locator("[data-preview]")
@@ -218,7 +218,7 @@ def _remembered(page: Page, server: Running, media_id: str) -> None:
     page.keyboard.press("4")
     settled(page, 12)
     page.reload()
-    expect(page.get_by_text("Continued at 0:12")).to_be_visible()
+    expect(page.get_by_text("Resumed at 0:12")).to_be_visible()
     settled(page, 12)
     assert page.evaluate("document.querySelector('video').playbackRate") == 1.5
     assert page.evaluate("document.querySelector('video').muted")
@@ -287,11 +287,15 @@ def test_sound_without_a_picture_has_its_waveform(
     source = film(tmp_path / "sound.m4a", 12, "64x64", "-vn", "-c:a", "aac")
     media_id = ready(server, source)
     page = visit(server, f"/watch/{media_id}")
-    expect(page.locator(".wave canvas").first).to_be_visible()
+    expect(page.locator(".wave path").first).to_be_visible()
     page.get_by_role("button", name="Play", exact=True).click()
     reaches(page, 0.5)
     expect(page.get_by_role("button", name="Full screen")).to_have_count(0)
     assert barriers(page) == []
+    # The card has the same, in the page's colours.
+    page.goto(f"{server.url}/")
+    expect(page.locator("li .wave path").first).to_be_visible()
+    expect(page.locator("li img")).to_have_count(0)
 
 
 def test_a_server_that_is_away_is_waited_for(
@@ -306,7 +310,7 @@ def test_a_server_that_is_away_is_waited_for(
     reaches(page, 0.5)
     server.kill()
     page.keyboard.press("9")
-    words = re.compile("cannot be reached|connection is lost. Trying")
+    words = re.compile("cannot be reached|connection is lost. Reconnecting")
     expect(page.get_by_label("Player:").get_by_text(words)).to_be_visible()
     server.start()
     reaches(page, 108.5)

@@ -66,6 +66,23 @@ def test_the_first_page_is_small() -> None:
     assert sum(len(gzip.compress(each)) for each in [first, *rest]) <= 120_000
 
 
+def test_the_font_is_served_by_us(server: Running, visit: Visit) -> None:
+    """As it is: it would not become smaller. The policy allows it: `visit` sees what it refuses."""
+    page = visit(server, "/")
+    # Waited for as it is: a promise would be taken for a yes before it is kept.
+    page.wait_for_function(
+        "() => [...document.fonts].some("
+        "(each) => each.status === 'loaded' && each.family.includes('Figtree'))"
+    )
+    [font] = served.BUILT.glob("assets/figtree-latin-wght-normal-*.woff2")
+    with server.client(None, base_url=server.url) as anybody:
+        answer = anybody.get(f"/assets/{font.name}")
+        assert answer.headers["content-type"] == "font/woff2"
+        assert "content-encoding" not in answer.headers
+        assert "immutable" in answer.headers["cache-control"]
+        assert "SIL OPEN FONT LICENSE" in anybody.get("/assets/figtree-licence.txt").text
+
+
 def test_a_page_heals_when_the_server_was_away(
     process: Callable[..., Process], visit: Visit
 ) -> None:
@@ -86,6 +103,6 @@ def test_a_page_heals_when_the_server_was_away(
 
 def test_an_unknown_address_says_so(server: Running, visit: Visit) -> None:
     page = visit(server, "/nowhere/at/all")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
-    page.get_by_role("link", name="To the library").click()
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    page.get_by_role("link", name="Go to the library").click()
     expect(page).to_have_url(f"{server.url}/")

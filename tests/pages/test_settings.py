@@ -92,7 +92,7 @@ def test_every_section_is_open_to_everybody_who_may_see_it(
     page.go_back()
     expect(page.get_by_role("heading", name="Storage and health", level=1)).to_be_visible()
     page.goto(f"{server.url}/settings/nothing")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
 
 
 def test_every_section_fits_a_phone(server: Running, visit: Visit) -> None:
@@ -140,7 +140,7 @@ def test_a_password_is_changed_and_other_devices_have_to_know_it(
     sessions = page.get_by_role("list", name="Where you are signed in")
     expect(sessions.get_by_role("listitem")).to_have_count(2)
     old, new = page.get_by_label("Current password"), page.get_by_label("New password")
-    change = page.get_by_role("button", name="Change the password")
+    change = page.get_by_role("button", name="Change password")
     expect(change).to_be_disabled()
     old.fill("not my password at all")
     new.fill(NEWER)
@@ -150,7 +150,7 @@ def test_a_password_is_changed_and_other_devices_have_to_know_it(
     expect(new).to_have_value(NEWER)
     old.fill(PASSWORD)
     change.click()
-    expect(page.get_by_text("Your password is changed.")).to_be_visible()
+    expect(page.get_by_text("Password changed.")).to_be_visible()
     expect(new).to_have_value("")
     expect(sessions.get_by_role("listitem")).to_have_count(1)
     assert other.get("/session").status_code == 401
@@ -173,14 +173,14 @@ def test_a_token_is_shown_once_and_works_until_it_is_revoked(server: Running, vi
     dialog = page.get_by_role("dialog")
     name = dialog.get_by_label("Name")
     expect(name).to_be_focused()
-    dialog.get_by_role("button", name="Make the token").click()
-    expect(name).to_have_accessible_description("This is needed.")
+    dialog.get_by_role("button", name="Create token").click()
+    expect(name).to_have_accessible_description("This field is required.")
     name.fill(MARKUP)
     page.keyboard.press("Escape")
     answer(page, "Keep editing")
     expect(name).to_have_value(MARKUP)
     dialog.get_by_label("Read only").check()
-    dialog.get_by_label("It works").select_option("for 7 days")
+    dialog.get_by_label("Valid").select_option("for 7 days")
     name.press("Enter")
     expect(page.get_by_role("heading", name=f"The token “{MARKUP}” is ready")).to_be_visible()
     secret = page.get_by_label("Token", exact=True).input_value()
@@ -271,11 +271,11 @@ def test_a_limit_is_set_refused_changed_and_removed(server: Running, visit: Visi
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_text("must be such as user:*")).to_be_visible()
     dialog.get_by_label("What is limited").fill("User:*")
-    dialog.get_by_label("At once").fill("3")
+    dialog.get_by_label("Jobs at once").fill("3")
     dialog.get_by_role("button", name="Save").click()
     expect(row(page, "user:*")).to_contain_text("0 of 3 running")
     page.get_by_role("button", name="Change user:*").click()
-    dialog.get_by_label("At once").fill("1")
+    dialog.get_by_label("Jobs at once").fill("1")
     dialog.get_by_role("button", name="Save").click()
     expect(row(page, "user:*")).to_contain_text("0 of 1 running")
     assert barriers(page) == []
@@ -286,7 +286,7 @@ def test_a_limit_is_set_refused_changed_and_removed(server: Running, visit: Visi
 def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, visit: Visit) -> None:
     page = visit(server, "/settings")
     page.get_by_role("link", name="Encoding profiles").click()
-    expect(row(page, "default")).to_contain_text("As it came")
+    expect(row(page, "default")).to_contain_text("Built-in")
     act(page, "default", "Duplicate")
     drawer = page.get_by_role("dialog", name="New profile")
     assert not barriers(page)
@@ -298,7 +298,7 @@ def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, vi
     save = drawer.get_by_role("button", name="Save")
     save.click()
     expect(quality).to_have_accessible_description(re.compile("^Must be less than or equal to 51"))
-    not_allowed = "It has characters that are not allowed here."
+    not_allowed = "This contains characters that are not allowed here."
     expect(name).to_have_accessible_description(not_allowed)
     expect(drawer.get_by_label("Height of size 1")).to_have_accessible_description(
         re.compile("4320")
@@ -306,7 +306,7 @@ def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, vi
     name.fill("talks")
     quality.fill("")
     save.click()
-    expect(quality).to_have_accessible_description("This is needed.")
+    expect(quality).to_have_accessible_description("This field is required.")
     quality.fill("20")
     drawer.get_by_label("Height of size 1").fill("720")
     save.click()
@@ -317,9 +317,9 @@ def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, vi
     expect(drawer.get_by_label("Height of size 6")).to_be_focused()
     expect(drawer.get_by_label("Height of size 6")).to_have_value("240")
     drawer.get_by_label("AV1").check()
-    drawer.get_by_label("Speed of encoding").select_option("slow")
+    drawer.get_by_label("Encoding speed").select_option("slow")
     save.click()
-    expect(page.get_by_text("The profile “talks” is saved.")).to_be_visible()
+    expect(page.get_by_text("Profile “talks” saved.")).to_be_visible()
     with server.client() as admin:
         made = admin.get("/profiles/talks").json()
     assert [each["height"] for each in made["ladder"]] == [1080, 1440, 720, 480, 360, 240]
@@ -339,7 +339,7 @@ def test_a_profile_is_edited_refused_at_its_fields_and_saved(server: Running, vi
     answer(page, "Delete")
     expect(row(page, "talks")).not_to_be_visible()
     page.get_by_role("button", name="Actions for default").click()
-    expect(page.get_by_role("menuitem", name="Set back")).to_be_disabled()
+    expect(page.get_by_role("menuitem", name="Reset")).to_be_disabled()
 
 
 def test_a_transcription_profile_is_made_with_the_keyboard_refused_and_changed(
@@ -352,7 +352,7 @@ def test_a_transcription_profile_is_made_with_the_keyboard_refused_and_changed(
     name = drawer.get_by_label("Name", exact=True)
     expect(name).to_be_focused()
     page.keyboard.press("Enter")
-    expect(name).to_have_accessible_description("This is needed.")
+    expect(name).to_have_accessible_description("This field is required.")
     page.keyboard.type("Team talks")
     drawer.get_by_label("Speakers", exact=True).select_option("range")
     drawer.get_by_label("At least").fill("4")
@@ -360,19 +360,19 @@ def test_a_transcription_profile_is_made_with_the_keyboard_refused_and_changed(
     save = drawer.get_by_role("button", name="Save")
     save.click()
     expect(drawer.get_by_label("At most")).to_have_accessible_description(
-        "This must not be less than the least."
+        "This must not be less than the minimum."
     )
     drawer.get_by_label("At most").fill("99")
     drawer.get_by_label("What it is about").fill("x" * 1001)
     drawer.get_by_label("Names and terms").fill("Ada\n" + "y" * 101)
-    drawer.get_by_label("Sound track").fill("0")
+    drawer.get_by_label("Audio track").fill("0")
     save.click()
     for label, said in (
-        ("Name", "It has characters that are not allowed here."),
+        ("Name", "This contains characters that are not allowed here."),
         ("At most", "Must be less than or equal to 50."),
         ("What it is about", "Must have at most 1000 characters."),
         ("Names and terms", "Term 2: Must have at most 100 characters."),
-        ("Sound track", "Must be greater than or equal to 1."),
+        ("Audio track", "Must be greater than or equal to 1."),
     ):
         field = drawer.get_by_label(label, exact=True)
         expect(field).to_have_accessible_description(said)
@@ -382,13 +382,13 @@ def test_a_transcription_profile_is_made_with_the_keyboard_refused_and_changed(
     drawer.get_by_label("At most").fill("6")
     drawer.get_by_label("What it is about").fill("The weekly meeting.")
     drawer.get_by_label("Names and terms").fill("Ada\nGrace")
-    drawer.get_by_label("Sound track").fill("")
-    drawer.get_by_label("Language").select_option("de")
+    drawer.get_by_label("Audio track").fill("")
+    drawer.get_by_label("Language", exact=True).select_option("de")
     save.press("Enter")
-    expect(page.get_by_text("The transcription profile “team-talks” is saved.")).to_be_visible()
+    expect(page.get_by_text("Transcription profile “team-talks” saved.")).to_be_visible()
     summary = "German · 4 to 6 speakers · with a prompt · 2 terms"
     expect(row(page, "team-talks")).to_contain_text(summary)
-    expect(page.get_by_text("Give one the name “default”")).to_be_visible()
+    expect(page.get_by_text("Name one “default”")).to_be_visible()
     with server.client() as admin:
         made = admin.get("/transcription-profiles/team-talks").json()
         given = {"language": "de", "diarize": True, "min_speakers": 4, "max_speakers": 6}
@@ -434,7 +434,7 @@ def test_a_webhook_whose_receiver_keeps_failing_says_so(server: Running, visit: 
     server.rushes.db.run(fail)
     page = visit(server, "/settings/webhooks")
     expect(page.get_by_text("Failing", exact=True)).to_be_visible()
-    expect(page.get_by_text("Its receiver began to fail")).to_be_visible()
+    expect(page.get_by_text("Its receiver started failing")).to_be_visible()
     assert not barriers(page)
 
 
@@ -448,12 +448,12 @@ def test_a_webhook_is_added_tested_and_its_log_follows(server: Running, visit: V
         assert not barriers(page)
         drawer.get_by_label("All of Encoding").check()
         expect(drawer.get_by_label("transcode.failed")).to_be_disabled()
-        drawer.get_by_role("button", name="Add the webhook").click()
+        drawer.get_by_role("button", name="Add webhook").click()
         expect(drawer.get_by_label("Address")).to_have_accessible_description(
             re.compile("^Must be an http or https URL")
         )
         drawer.get_by_label("Address").fill(receiver.url)
-        drawer.get_by_role("button", name="Add the webhook").click()
+        drawer.get_by_role("button", name="Add webhook").click()
         expect(page.get_by_label("Secret", exact=True)).to_have_value(re.compile("^whsec_"))
         page.get_by_role("button", name="Done").click()
         hook = page.get_by_role("list", name="Webhooks").get_by_role("listitem").first
@@ -463,7 +463,7 @@ def test_a_webhook_is_added_tested_and_its_log_follows(server: Running, visit: V
 
         page.get_by_role("button", name=f"Send a test to {receiver.url}").click()
         log = page.get_by_role("list", name=f"Log of {receiver.url}")
-        expect(log).to_contain_text("Answered 500")
+        expect(log).to_contain_text("Responded with 500")
         expect(log).to_contain_text("tried once")
         receiver.respond = lambda request: receivers.answer(request, 204)
         page.get_by_role("button", name=f"Send a test to {receiver.url}").click()
@@ -477,9 +477,9 @@ def test_a_webhook_is_added_tested_and_its_log_follows(server: Running, visit: V
         assert not barriers(page)
 
         act(page, receiver.url, "New secret")
-        page.get_by_role("dialog").get_by_role("button", name="Make a new secret").click()
+        page.get_by_role("dialog").get_by_role("button", name="Create a new secret").click()
         expect(page.get_by_label("Secret", exact=True)).to_have_value(re.compile("^whsec_"))
-        act(page, receiver.url, "Switch off")
+        act(page, receiver.url, "Turn off")
         expect(hook.get_by_text("Off", exact=True)).to_be_visible()
         expect(page.get_by_role("button", name=re.compile("^Send a test"))).to_be_disabled()
         act(page, receiver.url, "Delete")
@@ -501,7 +501,7 @@ def test_a_model_is_fetched_with_progress_and_removed(
     expect(toy.get_by_role("alert")).to_contain_text("the hub answers 404")
     hub.content = content
     hub.hold, hub.drop_after = threading.Event(), 1_000_000
-    page.get_by_role("button", name=f"Try again: {NAME}").click()
+    page.get_by_role("button", name=f"Retry {NAME}").click()
     expect(toy.get_by_role("progressbar")).to_be_visible()
     expect(toy).to_contain_text("1.0 MB of 2.0 MB")
     hub.drop_after = None
@@ -519,7 +519,7 @@ def test_a_model_that_is_not_listed_is_fetched_by_its_name(
     page = visit(server, "/settings/models", phone=True)
     name = page.get_by_role("textbox", name="Another model")
     name.press("Enter")
-    expect(name).to_have_accessible_description("This is needed.")
+    expect(name).to_have_accessible_description("This field is required.")
     name.fill("a/b/c")
     name.press("Enter")
     expect(name).to_have_accessible_description(re.compile("^There is no such model"))
@@ -538,18 +538,70 @@ def test_health_says_what_is_wrong_and_what_to_do(
     storage = server.rushes.storage
     page = visit(server, "/settings/health")
     check = page.get_by_role("button", name="Check again")
-    expect(about(page, "Database")).to_contain_text("SQLite answers.")
+    expect(about(page, "Database")).to_contain_text("SQLite is responding.")
     expect(about(page, "Redis")).to_contain_text("Not used")
     monkeypatch.setattr(storage, "free_bytes", lambda: 5 * 10**8)
     check.click()
-    expect(page.get_by_role("heading", name="Something needs you")).to_be_visible()
+    expect(page.get_by_role("heading", name="Something needs your attention")).to_be_visible()
     expect(about(page, "Storage")).to_contain_text("Uploads are refused now.")
     page.goto(f"{server.url}/settings/server")
     search = page.get_by_label("Search settings")
     search.fill("free space")
-    expect(row(page, "RUSHES_MIN_FREE_SPACE")).to_contain_text("1000000000")
-    expect(page.get_by_role("list", name="Server settings").get_by_role("listitem")).to_have_count(
-        1
-    )
+    expect(row(page, "RUSHES_MIN_FREE_SPACE")).to_contain_text("1 GB")
+    expect(page.get_by_role("list", name="All settings").get_by_role("listitem")).to_have_count(1)
     search.fill(MARKUP)
-    expect(page.get_by_role("heading", name=f"No setting fits “{MARKUP}”")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"No setting matches “{MARKUP}”")).to_be_visible()
+
+
+def test_a_setting_is_changed_while_the_server_runs(
+    serve: Callable[..., Running], visit: Visit
+) -> None:
+    server = serve(webhook_private_targets=True, user_streams=30)
+    page = visit(server, "/settings/server")
+    expect(row(page, "Event streams per user")).to_contain_text("It is set by the program")
+    expect(page.get_by_role("button", name="Change: Event streams per user")).to_have_count(0)
+
+    page.get_by_role("button", name="Change: API tokens per user").click()
+    value = page.get_by_role("dialog").get_by_label("Value", exact=True)
+    expect(value).to_be_focused()
+    value.fill("many")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("Must be a whole number from 0 to 1000000")
+    assert not barriers(page)
+    # Another admin is quicker.
+    with server.client() as admin:
+        body = {"changes": [{"name": "user_tokens", "value": 7}]}
+        assert admin.patch("/settings", json=body).is_success
+    value.fill("1")
+    answer(page, "Save")
+    expect(page.get_by_role("dialog")).to_contain_text("was changed meanwhile by")
+    expect(page.get_by_role("dialog")).to_contain_text("Now: 7")
+    expect(value).to_have_value("1")
+    page.keyboard.press("Escape")
+    answer(page, "Keep editing")
+    answer(page, "Save")
+    expect(page.get_by_text("Saved. API tokens per user: 1")).to_be_visible()
+    with server.user() as ada:
+        refused = ada.post("/tokens", json={"name": "another", "scopes": ["read"]})
+        assert refused.status_code == 429
+    limits = page.get_by_role("list", name="Limits", exact=True)
+    expect(limits.get_by_role("listitem").filter(has_text="API tokens")).to_contain_text("Changed")
+    page.get_by_role("button", name="Change: API tokens per user").click()
+    answer(page, "Use the default")
+    expect(page.get_by_text("Saved. API tokens per user: 100")).to_be_visible()
+
+
+def test_the_address_for_alerts_is_set_and_tried(server: Running, visit: Visit) -> None:
+    page = visit(server, "/settings/server", phone=True)
+    test = page.get_by_role("button", name="Send a test")
+    expect(test).to_be_disabled()
+    with receivers.receiver() as target:
+        page.get_by_role("button", name="Change: Address for alerts").click()
+        page.get_by_role("dialog").get_by_label("Value", exact=True).fill(target.url)
+        answer(page, "Save")
+        expect(row(page, "Address for alerts").first).to_contain_text("hidden")
+        test.click()
+        log = page.get_by_role("list", name="Messages sent to the address for alerts")
+        expect(log).to_contain_text("Delivered")
+    assert not is_too_wide(page)
+    assert str(target.url) not in page.content()

@@ -60,7 +60,7 @@ def test_the_link_the_server_prints_leads_to_a_password_and_the_library(
     printed = re.search(r"http\S+token=\S+", "\n".join(server.server.greeting()))
     assert printed
     page = visit(server, printed[0].removeprefix(server.url), link="", welcomed=False)
-    expect(page.get_by_text("This link signs you in, once.")).to_be_visible()
+    expect(page.get_by_text("This link signs you in once.")).to_be_visible()
     assert not barriers(page)
     enter = page.get_by_role("button", name="Sign in")
     expect(enter).to_be_focused()
@@ -69,7 +69,7 @@ def test_the_link_the_server_prints_leads_to_a_password_and_the_library(
     expect(page.get_by_text("1 of 2")).to_be_visible()
     assert not barriers(page)
     password = page.get_by_label("Choose a password")
-    set_it = page.get_by_role("button", name="Set the password")
+    set_it = page.get_by_role("button", name="Set password")
     password.fill("short")
     set_it.click()
     expect(password).to_be_focused()
@@ -80,9 +80,9 @@ def test_the_link_the_server_prints_leads_to_a_password_and_the_library(
     expect(password).to_have_value("passwordpassword")
     password.fill(PASSWORD)
     password.press("Enter")
-    expect(page.get_by_role("heading", name="Drop your first recording")).to_be_focused()
+    expect(page.get_by_role("heading", name="Add your first recording")).to_be_focused()
     expect(page.get_by_text("2 of 2")).to_be_visible()
-    page.get_by_role("button", name="To the library").click()
+    page.get_by_role("button", name="Go to the library").click()
     expect(page).to_have_url(path_of(server, "/"))
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
     page.reload()
@@ -99,6 +99,10 @@ def test_a_password_can_wait_and_a_recording_need_not(server: Running, visit: Vi
     page.get_by_role("button", name="Skip for now").click()
     expect(page.get_by_text("2 of 2")).to_be_visible()
     assert not is_too_wide(page)
+    assert not barriers(page)
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Choose a file").click()
+    assert chooser.value.is_multiple()
     page.evaluate(DROP)
     expect(page.get_by_text("tape.wav").first).to_be_visible()
     page.goto(path_of(server, "/"))
@@ -106,16 +110,30 @@ def test_a_password_can_wait_and_a_recording_need_not(server: Running, visit: Vi
     expect(page).to_have_url(path_of(server, "/"))
 
 
+def test_who_has_no_recording_tries_it_with_a_sample(server: Running, visit: Visit) -> None:
+    page = visit(server, "/", welcomed=False)
+    page.get_by_role("button", name="Skip for now").click()
+    page.get_by_role("button", name="Try it with a sample").click()
+    expect(page).to_have_url(path_of(server, "/"))
+    expect(page.get_by_role("link", name="A short sample")).to_be_visible()
+    with server.client() as admin:
+        [made] = admin.get("/media").json()["items"]
+        assert admin.delete(f"/media/{made['id']}").is_success
+    # With nothing there, the library offers it, too.
+    page.get_by_role("button", name="Try it with a sample").click()
+    expect(page.get_by_role("link", name="A short sample")).to_be_visible()
+
+
 def test_signing_in_leads_to_where_somebody_wanted_to_go(server: Running, visit: Visit) -> None:
     add_user(server)
     page = visit(server, "/settings/tokens?x=1", link="")
     expect(page).to_have_url(re.compile(r"/sign-in\?to=%2Fsettings%2Ftokens%3Fx%3D1$"))
-    expect(page.get_by_text("Sign in to go on where you were.")).to_be_visible()
+    expect(page.get_by_text("Sign in to continue where you left off.")).to_be_visible()
     assert not barriers(page)
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_have_text("Fill in your name and your password.")
+    expect(page.get_by_role("alert")).to_have_text("Enter your name and password.")
     sign_in(page, password=WRONG)
-    expect(page.get_by_role("alert")).to_have_text("The name or the password is wrong.")
+    expect(page.get_by_role("alert")).to_have_text("Wrong name or password.")
     expect(page.get_by_label("Name", exact=True)).to_have_value("ada")
     sign_in(page)
     expect(page).to_have_url(path_of(server, "/settings/tokens?x=1"))
@@ -147,8 +165,8 @@ def test_a_used_link_says_so_and_how_to_get_another(server: Running, visit: Visi
     late = visit(server, link.removeprefix(server.url), link="", phone=True)
     assert not is_too_wide(late)
     late.get_by_role("button", name="Sign in").click()
-    expect(late.get_by_role("alert")).to_contain_text("This link does not work any more")
-    command = late.get_by_label("Command that makes a new link")
+    expect(late.get_by_role("alert")).to_contain_text("This link no longer works")
+    command = late.get_by_label("Command that creates a new link")
     expect(command).to_have_value("rushes users link NAME")
     expect(command).to_be_visible()
     assert not is_too_wide(late)
@@ -172,13 +190,13 @@ def test_a_forgotten_password_is_replaced_after_a_sign_in_by_link(
     assert not is_too_wide(page)
     assert not barriers(page)
     page.get_by_label("New password").fill(NEWER)
-    page.get_by_role("button", name="Set the password").click()
-    expect(page.get_by_text("Your password is changed.")).to_be_visible()
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_text("Password changed.")).to_be_visible()
     # From now on it is as for everybody.
     expect(page.get_by_label("Current password")).to_be_visible()
     other = visit(server, "/sign-in", link="")
     sign_in(other)
-    expect(other.get_by_role("alert")).to_have_text("The name or the password is wrong.")
+    expect(other.get_by_role("alert")).to_have_text("Wrong name or password.")
     sign_in(other, password=NEWER)
     expect(other).to_have_url(path_of(server, "/"))
 
@@ -189,14 +207,16 @@ def test_who_waits_too_long_after_a_sign_in_by_link_needs_the_old_password(
     page = visit(server, "/settings/account", link=add_user(server))
     page.get_by_label("New password").fill(NEWER)
     pass_time(server, QUARTER_HOUR + 1)
-    page.get_by_role("button", name="Set the password").click()
+    page.get_by_role("button", name="Set password").click()
     old = page.get_by_label("Current password")
-    expect(old).to_have_accessible_description(re.compile("^It is more than 15 minutes since"))
+    expect(old).to_have_accessible_description(
+        re.compile("^You signed in with a link more than 15 minutes ago")
+    )
     expect(old).to_be_focused()
     expect(page.get_by_label("New password")).to_have_value(NEWER)
     old.fill(PASSWORD)
-    page.get_by_role("button", name="Change the password").click()
-    expect(page.get_by_text("Your password is changed.")).to_be_visible()
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_text("Password changed.")).to_be_visible()
 
 
 def test_guessing_is_told_to_wait(server: Running, visit: Visit) -> None:
@@ -206,7 +226,7 @@ def test_guessing_is_told_to_wait(server: Running, visit: Visit) -> None:
             guesser.post("/session", json={"name": "ada", "password": WRONG})
     page = visit(server, "/sign-in", link="")
     sign_in(page)
-    expect(page.get_by_role("alert")).to_contain_text("Wait a quarter of an hour")
+    expect(page.get_by_role("alert")).to_contain_text("Wait 15 minutes")
 
 
 @pytest.mark.usefixtures("quick_streams")
@@ -218,11 +238,11 @@ def test_a_session_that_ends_leads_to_signing_in_and_back(server: Running, visit
     sign_in(there)
     expect(there.get_by_role("heading", name="Tokens", level=1)).to_be_visible()
     sessions = here.get_by_role("list", name="Where you are signed in")
-    expect(sessions.get_by_text("This one")).to_have_count(1)
+    expect(sessions.get_by_text("This device")).to_have_count(1)
     here.evaluate("dispatchEvent(new Event('focus'))")
     expect(sessions.get_by_role("listitem")).to_have_count(2)
-    here.get_by_role("button", name=re.compile("End the session of Chrome")).click()
-    expect(here.get_by_text("That session has ended.")).to_be_visible()
+    here.get_by_role("button", name=re.compile("End the session on Chrome")).click()
+    expect(here.get_by_text("Session ended.")).to_be_visible()
     expect(sessions.get_by_role("listitem")).to_have_count(1)
     expect(there).to_have_url(re.compile(r"/sign-in\?to=%2Fsettings%2Ftokens$"))
     sign_in(there)

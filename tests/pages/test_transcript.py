@@ -181,7 +181,7 @@ def test_words_are_found_and_replaced_as_one_change(
     panel(page).get_by_role("button", name="Undo the last change").click()
     expect(segment(page, 3)).to_contain_text("And the harbour is still there.")
     assert texts(server, media_id) == [text for _, text in TALK]
-    panel(page).get_by_role("button", name="Do it again").click()
+    panel(page).get_by_role("button", name="Redo the last change").click()
     expect(segment(page, 3)).to_contain_text("<i>port</i>")
     field.press("Escape")
     expect(field).to_have_count(0)
@@ -216,10 +216,12 @@ def test_speakers_are_told_apart_later(
     page = visit(server, f"/watch/{media_id}")
     choose(page, "More", "Tell speakers apart")
     dialog = page.get_by_role("dialog", name="Tell speakers apart")
-    count = dialog.get_by_label("How many speakers")
+    count = dialog.get_by_label("Number of speakers")
     count.fill("51")
-    expect(count).to_have_accessible_description("A whole number from 1 to 50, or nothing.")
-    expect(dialog.get_by_role("button", name="Tell apart")).to_be_disabled()
+    expect(count).to_have_accessible_description(
+        "Enter a whole number from 1 to 50, or leave empty."
+    )
+    expect(dialog.get_by_role("button", name="Tell speakers apart")).to_be_disabled()
     count.fill("3")
     assert barriers(page) == []
     count.press("Enter")
@@ -237,6 +239,31 @@ def test_speakers_are_told_apart_later(
         3,
         "speakers",
     )
+
+
+def test_what_was_saved_while_the_page_was_left_is_no_conflict(
+    server: Running, talk: Callable[..., str], visit: Visit
+) -> None:
+    media_id = talk()
+    page = visit(server, f"/watch/{media_id}")
+
+    def swallow(route: Route) -> None:
+        if route.request.method == "PATCH":
+            # The server gets it, and its answer gets lost.
+            route.fetch()
+        else:
+            route.continue_()
+
+    page.route("**/transcript", swallow)
+    edit(page, 0).fill("Good evening everybody.")
+    page.keyboard.press("Enter")
+    until(lambda: texts(server, media_id)[0] == "Good evening everybody.")
+    page.unroute_all()
+    page.reload()
+    expect(word(page, "everybody.")).to_be_visible()
+    expect(segment(page, 0)).to_contain_text("Good evening everybody.")
+    expect(segment(page, 0).get_by_label("Text of this passage")).to_have_count(0)
+    assert page.evaluate(f"localStorage.getItem('rushes.draft.{media_id}')") is None
 
 
 def test_text_is_corrected_in_place_kept_and_taken_back(
@@ -268,7 +295,7 @@ def test_text_is_corrected_in_place_kept_and_taken_back(
     expect(history.locator("del").first).to_be_visible()
     expect(history.get_by_text("morning", exact=True)).to_be_visible()
     assert barriers(page) == []
-    history.get_by_role("button", name="Restore this one").last.click()
+    history.get_by_role("button", name="Restore this version").last.click()
     expect(segment(page, 0)).to_contain_text("Good morning everybody.")
     assert texts(server, media_id) == [text for _, text in TALK]
 
@@ -393,15 +420,15 @@ def test_a_newer_one_is_compared_and_taken_and_the_older_comes_back(
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text("1 of 4 passages differ.")).to_be_visible()
     expect(dialog.locator("ol ins")).to_have_text("heavens")
-    expect(dialog.get_by_text("Taking it keeps 0 of your 1 correction")).to_be_visible()
+    expect(dialog.get_by_text("Using it keeps 0 of your 1 correction")).to_be_visible()
     expect(dialog.get_by_role("radio", name="evening")).to_be_checked()
     dialog.get_by_role("radio", name="heavens").check()
-    dialog.get_by_role("button", name="Take the new one").click()
+    dialog.get_by_role("button", name="Use the new one").click()
     expect(segment(page, 0)).to_contain_text("Good heavens")
     choose(page, "More", "History")
-    page.get_by_role("button", name="Bring back").click()
-    page.get_by_role("dialog", name="Bring this transcript back?").get_by_role(
-        "button", name="Bring back"
+    page.get_by_role("button", name="Restore", exact=True).click()
+    page.get_by_role("dialog", name="Restore this transcript?").get_by_role(
+        "button", name="Restore"
     ).click()
     expect(segment(page, 0)).to_contain_text("Good evening")
     page.keyboard.press("Escape")
@@ -474,7 +501,7 @@ def test_a_day_of_talk_stays_light(server: Running, talk: Callable[..., str], vi
     expect(segment(page, LONG - 1)).to_be_visible()
     text.hover()
     page.mouse.wheel(0, -4000)
-    panel(page).get_by_role("button", name="Back to now").click()
+    panel(page).get_by_role("button", name="Back to the current passage").click()
     expect(segment(page, 7000)).to_be_in_viewport()
     assert page.evaluate(count) < 4000
 

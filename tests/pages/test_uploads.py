@@ -132,7 +132,7 @@ def test_what_is_dropped_can_be_watched(
     # The same once more, on another page, with other options.
     ready.click()
     expect(page).to_have_url(re.compile("/watch/med_"))
-    tray(page).get_by_role("button", name="Clear the list").click()
+    tray(page).get_by_role("button", name="Clear list").click()
     expect(tray(page)).to_have_count(0)
     page.get_by_role("link", name="Library", exact=True).first.click()
     page.get_by_role("button", name="More ways to upload").click()
@@ -143,7 +143,7 @@ def test_what_is_dropped_can_be_watched(
     page.keyboard.press("Escape")
     page.goto(f"{server.url}/queue")
     choose(page, one)
-    expect(row(page, one.name)).to_contain_text("You had this file already")
+    expect(row(page, one.name)).to_contain_text("You already had this file")
     link = row(page, one.name).get_by_role("link").first.get_attribute("href") or ""
     with server.client() as admin:
         media = admin.get(f"/media/{link.rpartition('/')[2]}").json()
@@ -163,9 +163,9 @@ def test_a_transcription_profile_is_chosen_for_the_next_uploads(
     page.get_by_role("button", name="More ways to upload").click()
     page.get_by_role("menuitem", name="Upload options").click()
     profile = page.get_by_label("Transcription profile")
-    expect(profile.get_by_role("option")).to_have_text(["The default", "talks"])
+    expect(profile.get_by_role("option")).to_have_text(["Default", "talks"])
     expect(page.get_by_label("Language").get_by_role("option").first).to_have_text(
-        "As the profile says"
+        "As in the profile"
     )
     assert not barriers(page)
     profile.select_option("talks")
@@ -182,13 +182,13 @@ def test_a_transcription_profile_is_chosen_for_the_next_uploads(
 def _offers_what_is_in_the_trash(server: Running, page: Page, file: Path) -> None:
     with server.client() as admin:
         admin.post("/media/actions", json={"action": "delete", "filter": {}})
-        tray(page).get_by_role("button", name="Clear the list").click()
+        tray(page).get_by_role("button", name="Clear list").click()
         choose(page, file)
         uploaded = row(page, file.name)
         expect(uploaded).to_contain_text("You deleted this file before.")
         uploaded.get_by_role("link").first.click()
         expect(page.get_by_role("link", name="Same file as one in the trash")).to_be_visible()
-        uploaded.get_by_role("button", name="Restore it").click()
+        uploaded.get_by_role("button", name="Restore").click()
         older = uploaded.get_by_role("link", name="the older one")
         href = older.get_attribute("href") or ""
         assert admin.get(f"/media/{href.rpartition('/')[2]}").status_code == 200
@@ -207,7 +207,7 @@ def test_an_upload_is_paused_reloaded_and_goes_on_where_it_was(
     expect(row(page, path.name)).to_contain_text(re.compile(r"% of 2\.5 MB · .*/s"))
     page.get_by_role("button", name=f"Pause {path.name}").click()
     expect(row(page, path.name)).to_contain_text(re.compile(r"Paused at \d\d %"))
-    page.get_by_role("button", name=f"Go on with {path.name}").click()
+    page.get_by_role("button", name=f"Resume {path.name}").click()
     expect(row(page, path.name)).to_contain_text(re.compile(r"% of 2\.5 MB · .*/s"))
     assert sent[0] == 0
     assert sent[-1] > 0
@@ -309,14 +309,14 @@ def test_three_go_at_once_and_the_rest_wait_on_a_phone(
     (folder / "notes.txt").write_text("not meant")
     slowly(page)
     page.locator("input[webkitdirectory]").set_input_files(tmp_path / "folder")
-    expect(page.get_by_text("1 file without video or audio left out.")).to_be_visible()
-    expect(tray(page).get_by_text("waits for its turn")).to_have_count(2)
+    expect(page.get_by_text("Skipped 1 file without video or audio.")).to_be_visible()
+    expect(tray(page).get_by_text("· waiting")).to_have_count(2)
     assert not is_too_wide(page)
     assert barriers(page) == []
     page.get_by_role("button", name="Pause all").click()
     expect(tray(page).get_by_role("heading")).to_have_text("Uploads are paused")
     slowly(page, -1)
-    page.get_by_role("button", name="Go on with all").click()
+    page.get_by_role("button", name="Resume all").click()
     expect(tray(page).get_by_role("heading")).to_have_text("5 uploads complete")
     assert len(titles_of(server)) == 5
 
@@ -331,6 +331,6 @@ def test_whoever_is_signed_out_hears_of_it_and_goes_on_later(
     some_is_there(page, path.name)
     page.context.clear_cookies()
     page.get_by_role("button", name=f"Pause {path.name}").click()
-    page.get_by_role("button", name=f"Go on with {path.name}").click()
+    page.get_by_role("button", name=f"Resume {path.name}").click()
     expect(page.get_by_text("You are signed out. Sign in again")).to_be_visible()
     expect(page).to_have_url(re.compile("/sign-in"))

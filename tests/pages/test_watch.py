@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+import ffmpegs
 from handlers.transcode.test_playing import film
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
@@ -55,19 +56,19 @@ def test_share_trim_and_encode_again(
 def _share(server: Running, page: Page, visit: Visit) -> None:
     page.get_by_role("button", name="Share").click()
     dialog = page.get_by_role("dialog", name="Share")
-    dialog.get_by_role("button", name="Make a link").click()
+    dialog.get_by_role("button", name="Create a link").click()
     link = dialog.get_by_label("Link").input_value()
     stranger = visit(server, link.removeprefix(server.url), link="")
     expect(stranger.get_by_role("heading", level=1)).to_have_text(MARKUP)
     expect(stranger).to_have_title(MARKUP)
     expect(stranger.get_by_role("navigation")).to_have_count(0)
-    stranger.get_by_role("button", name=re.compile("In the second one")).click()
+    stranger.get_by_text("In the second one").click()
     reaches(stranger, 1.3)
     stranger.keyboard.press("c")
     expect(stranger.get_by_text("In the <i>first</i> second.")).to_be_visible()
     assert barriers(stranger) == []
     dialog.get_by_role("button", name="Turn off").click()
-    expect(dialog.get_by_role("button", name="Make a link")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Create a link")).to_be_visible()
     page.keyboard.press("Escape")
     stranger.reload()
     expect(stranger.get_by_role("heading", name="This link does not work")).to_be_visible()
@@ -78,7 +79,7 @@ def _trim(server: Running, page: Page, media_id: str) -> None:
     menu(page, "Edit", "Trim")
     bar = page.get_by_role("region", name="Trim")
     expect(bar.get_by_role("button", name="Trim", exact=True)).to_be_disabled()
-    page.get_by_role("slider", name="Position").focus()
+    page.get_by_role("slider", name="Seek").focus()
     page.keyboard.press("ArrowRight")
     settled(page, 5)
     page.keyboard.press("i")
@@ -91,13 +92,13 @@ def _trim(server: Running, page: Page, media_id: str) -> None:
     assert barriers(page) == []
     bar.get_by_role("button", name="Trim", exact=True).click()
     expect(bar).to_have_count(0)
-    work = page.get_by_role("region", name="What is going on")
+    work = page.get_by_role("region", name="In progress")
     expect(work.get_by_text("The queue is paused.")).to_be_visible()
     [job] = jobs(server, media_id, "trim")
     assert job["args"]["edit"]["start"] == pytest.approx(5.1)
     assert job["args"]["edit"]["end"] == pytest.approx(12.5)
     menu(page, "Edit", "Trim")
-    expect(page.get_by_text("A new version is being made")).to_be_visible()
+    expect(page.get_by_text("A new version is already being made")).to_be_visible()
     work.get_by_role("button", name="Cancel").click()
     expect(work).to_have_count(0)
 
@@ -116,7 +117,7 @@ def _encode_again(server: Running, page: Page, media_id: str) -> None:
     dialog = page.get_by_role("dialog", name="Transcribe again")
     dialog.get_by_label("Language").select_option("de")
     dialog.get_by_label("Speakers", exact=True).select_option("number")
-    dialog.get_by_label("How many speakers").fill("3")
+    dialog.get_by_label("Number of speakers").fill("3")
     dialog.get_by_label("Names and terms").fill("Ada\nGrace")
     assert barriers(page) == []
     dialog.get_by_role("button", name="Transcribe again").click()
@@ -150,7 +151,7 @@ def test_what_is_going_on_is_told_as_it_happens(
         media_id = library.add(server, library.user_id(admin), "Holiday")
     page = visit(server, f"/watch/{media_id}")
     expect(page.get_by_role("heading", name="Waiting to be encoded")).to_be_visible()
-    work = page.get_by_role("region", name="What is going on")
+    work = page.get_by_role("region", name="In progress")
     expect(work.get_by_text("No worker is online that can do transcode")).to_be_visible()
     assert barriers(page) == []
     held = library.claim(server, "transcode")
@@ -173,7 +174,7 @@ def test_what_is_going_on_is_told_as_it_happens(
     server.rushes.dispatch.fail(held, "permanent", "corrupt", "the file is <b>damaged</b>")
     expect(page.get_by_role("heading", name="This could not be encoded")).to_be_visible()
     expect(page.get_by_text("The file is <b>damaged")).to_be_visible()
-    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("button", name="Retry").click()
     expect(page.get_by_role("heading", name="Waiting to be encoded")).to_be_visible()
     _rename(server, page, media_id)
     _delete(server, page, visit)
@@ -206,7 +207,7 @@ def _delete(server: Running, page: Page, visit: Visit) -> None:
     media_id = address.rpartition("/")[2]
     with server.client() as admin:
         assert admin.delete(f"/media/{media_id}").status_code == 204
-    expect(page.get_by_role("heading", name="This is no longer there")).to_be_visible()
+    expect(page.get_by_role("heading", name="This is no longer here")).to_be_visible()
 
 
 def test_on_a_phone_everything_fits(
@@ -245,12 +246,12 @@ def test_work_of_ones_own_kind_is_started_seen_and_downloaded(
         media_id = library.add(server, library.user_id(admin), title="Harbour")
     page = visit(server, f"/watch/{media_id}")
     menu(page, "More", "Run: Summary")
-    work = page.get_by_role("region", name="What is going on")
+    work = page.get_by_role("region", name="In progress")
     expect(work.get_by_role("link", name="Summary")).to_be_visible()
     held = library.claim(server, "summarize")
     library.put(server, held, {"summary.md": b"# Summary\n"})
     library.finish(server, held)
-    made = page.get_by_role("region", name="Made of this")
+    made = page.get_by_role("region", name="Made from this")
     expect(made).to_contain_text("Summary")
     with page.expect_download() as download:
         made.get_by_role("link", name="summary.md").click()
@@ -271,3 +272,39 @@ def test_work_of_ones_own_kind_is_started_seen_and_downloaded(
         "failed",
         "completed",
     ]
+
+
+def test_sound_has_its_speakers_and_chapters_beside_it(
+    serve: Callable[..., Running], tmp_path: Path, visit: Visit
+) -> None:
+    server = serve(transcodes=True)
+    about = tmp_path / "chapters.txt"
+    about.write_text(";FFMETADATA1\n" + _chapter(0, 4, "Hello") + _chapter(4, 12, "<b>Goodbye"))
+    plain = film(tmp_path / "plain.m4a", 12, "64x64", "-vn", "-c:a", "aac")
+    sound = tmp_path / "sound.m4a"
+    argv = [ffmpegs.known(), "-v", "error", "-i", str(plain), "-i", str(about), "-map", "0:a"]
+    subprocess.run([*argv, "-map_metadata", "1", "-c", "copy", sound], check=True, timeout=60)
+    media_id = ready(server, sound)
+    order = ("SPEAKER_00", "SPEAKER_00", "SPEAKER_00", "SPEAKER_01")
+    library.transcribe(server, media_id, "One.", "Two.", "Three.", "Four.", speakers=order)
+    with server.client() as admin:
+        names = {"names": {"SPEAKER_00": "Ada"}}
+        assert admin.put(f"/media/{media_id}/transcript/speakers", json=names).is_success
+    for phone in (False, True):
+        page = visit(server, f"/watch/{media_id}", phone=phone, dark=phone)
+        speaking = page.get_by_role("region", name="Speaking time")
+        expect(speaking.get_by_role("button")).to_have_text(
+            ["Ada 75 % · 3 s", "Speaker 2 25 % · 1 s"]
+        )
+        speaking.get_by_role("button").nth(1).click()
+        settled(page, 3)
+        chapters = page.get_by_role("region", name="Chapters")
+        chapters.get_by_role("button", name="Play from 0:04: <b>Goodbye").click()
+        settled(page, 4)
+        expect(chapters.locator("[aria-current]")).to_contain_text("<b>Goodbye")
+        assert barriers(page) == []
+        assert not is_too_wide(page)
+
+
+def _chapter(start: int, end: int, title: str) -> str:
+    return f"[CHAPTER]\nTIMEBASE=1/1\nSTART={start}\nEND={end}\ntitle={title}\n"

@@ -37,6 +37,8 @@ def test_a_worker_is_watched_at_work_and_told_to_stop(server: Running, visit: Vi
     page = visit(server, "/workers")
     attic = card(page, f"attic {MARKUP}")
     expect(attic).to_contain_text("Idle")
+    overview = page.get_by_role("region", name="Overview")
+    expect(overview.get_by_role("listitem").filter(has_text="demo")).to_contain_text("1 worker")
     for word in ("demo", "CPU", "GPU", "NVENC", "Rushes 9.9", "8 cores"):
         expect(attic).to_contain_text(word)
 
@@ -50,7 +52,7 @@ def test_a_worker_is_watched_at_work_and_told_to_stop(server: Running, visit: Vi
     library.tell(server, assignment.claim, 0.5, {"speed": 4.0})
     expect(attic).to_contain_text("50 % · 4.0×")
     library.finish(server, assignment.claim)
-    expect(attic).to_contain_text("Nothing at the moment.")
+    expect(attic).to_contain_text("Nothing at the moment")
     attic.get_by_text("Recent jobs").click()
     expect(attic.get_by_text("Done")).to_be_visible()
 
@@ -58,7 +60,7 @@ def test_a_worker_is_watched_at_work_and_told_to_stop(server: Running, visit: Vi
     page.get_by_role("radio", name="Draining").check()
     expect(attic).to_contain_text("Draining")
     page.get_by_role("radio", name="Disabled").check()
-    expect(attic).to_contain_text("It gets no work until you enable it")
+    expect(attic).to_contain_text("It gets no jobs until you enable it")
     assert checks.barriers(page) == []
     page.keyboard.press("Escape")
     attic.get_by_role("button", name="Enable").click()
@@ -78,12 +80,12 @@ def test_how_a_worker_works_is_said_live(server: Running, visit: Visit) -> None:
     attic = card(page, "attic")
     attic.get_by_role("button", name="Manage").click()
     dialog = page.get_by_role("dialog", name="attic")
-    dialog.get_by_label("Hours").fill("22:00-06:00")
+    dialog.get_by_label("Hours", exact=True).fill("22:00-06:00")
     dialog.get_by_label("Tags").fill(MARKUP)
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_contain_text("must be of a-z 0-9 _ . -, 32 characters at most")
     dialog.get_by_label("Tags").fill("studio")
-    dialog.get_by_label("When they are over").select_option("Give it back")
+    dialog.get_by_label("When its hours end").select_option("Give them back")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_contain_text("Saved.")
     assert checks.barriers(page) == []
@@ -111,17 +113,19 @@ def test_keys_are_added_and_revoked(server: Running, visit: Visit) -> None:
     dialog = page.get_by_role("dialog", name="attic")
     expect(dialog.get_by_role("button", name=re.compile("Revoke the key"))).to_have_count(1)
     dialog.get_by_role("button", name="Add a key").click()
-    expect(dialog.get_by_label("The new key. It is shown only now.")).to_have_value(re.compile("."))
+    expect(dialog.get_by_label("The new key. It is shown only once.")).to_have_value(
+        re.compile(".")
+    )
     expect(dialog.get_by_role("button", name=re.compile("Revoke the key"))).to_have_count(2)
     dialog.get_by_role("button", name=re.compile("Revoke the key")).first.click()
     page.get_by_role("dialog", name="Revoke this key?").get_by_role("button", name="Revoke").click()
-    expect(dialog).to_contain_text("The key works no more.")
+    expect(dialog).to_contain_text("The key no longer works.")
     expect(dialog.get_by_role("button", name=re.compile("Revoke the key"))).to_have_count(1)
 
 
 def test_a_worker_is_invited_from_a_phone_and_joins(server: Running, visit: Visit) -> None:
     page = visit(server, "/workers", phone=True)
-    expect(page.get_by_role("heading", name="Nobody works here yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No workers yet")).to_be_visible()
     page.get_by_role("button", name="Invite a worker").click()
     dialog = page.get_by_role("dialog", name="Invite a worker")
     dialog.get_by_label("Name").fill("attic")

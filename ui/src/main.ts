@@ -1,7 +1,8 @@
 import "./app.css";
 import { mount } from "svelte";
 import App from "./App.svelte";
+import { translate } from "./lib/language";
 import { router } from "./lib/router.svelte";
 
 router.start();
-mount(App, { target: document.getElementById("app")! });
+void translate({ de: () => import("./de") }).then(() => mount(App, { target: document.getElementById("app")! }));

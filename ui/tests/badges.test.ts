@@ -39,6 +39,15 @@ test("an encode says what it makes, how fast and how long yet", () => {
   expect(said(media([running]))).toEqual(["Encoding 1080p 63 % · 2.1× · 40 s left"]);
 });
 
+test("what can be watched while it is made says so first", () => {
+  const running = job({ state: "processing", stage: "transcode", progress: 0.63 });
+  const growing = { stream_url: "/api/v1/media/med_1/stream/master.m3u8" };
+  expect(said(media([running], growing))).toEqual(["Ready to watch · other qualities 63 %"]);
+  expect(said(media([job({ state: "queued" })], growing))).toEqual(["Ready to watch · other qualities later"]);
+  // Who makes a new version of it had something to watch before.
+  expect(said(media([running], { ...growing, status: "ready" }))).toEqual(["Encoding 63 %"]);
+});
+
 test("a divided encode is under way although it waits for its parts", () => {
   const divided = job({ state: "blocked", divided_at: "2026-01-01T00:00:00Z", stage: "transcode", progress: 0.5 });
   expect(said(media([divided]))).toEqual(["Encoding 50 %"]);

@@ -5,7 +5,7 @@ import { families, isChosen, others, suggested, switched, withOthers } from "../
 describe("event types", () => {
   it("are those of media, of every kind that somebody waits for, of workers and alerts", () => {
     const names = families().map((each) => each.name);
-    const ofJobs = ["transcode", "trim", "composite", "transcription", "acme.summary", "acme.chapter"];
+    const ofJobs = ["transcode", "trim", "composite", "transcription", "import", "acme.summary", "acme.chapter"];
     expect(names).toEqual(["media", ...ofJobs, "worker", "alert"]);
     expect(suggested()).toEqual(["media.ready", ...ofJobs.map((name) => `${name}.failed`)]);
   });

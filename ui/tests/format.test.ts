@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, bytes, clock, percent, span, speed } from "../src/lib/format";
+import { ago, bytes, clock, date, exactTime, percent, span, speed, time, weekdayTime } from "../src/lib/format";
 
 test.each([
   [0, "0:00"],
@@ -25,7 +25,7 @@ test.each([
   [999, "999 B"],
   [1500, "1.5 KB"],
   [123_456_789, "123 MB"],
-  [5e15, "5000 TB"],
+  [5e15, "5,000 TB"],
 ])("%s bytes", (count, shown) => expect(bytes(count)).toBe(shown));
 
 test.each([
@@ -46,4 +46,14 @@ test("how long ago", () => {
   expect(ago("2026-01-01T00:00:00Z", now)).toBe("3 min ago");
   expect(ago("2026-01-01T00:02:58Z", now)).toBe("just now");
   expect(ago(null, now)).toBe("never");
+});
+
+test("the time of day is on one clock everywhere", () => {
+  const hasHalves = new Intl.DateTimeFormat(undefined, { timeStyle: "short" }).resolvedOptions().hour12;
+  for (const each of [time, exactTime, weekdayTime]) expect(/[ap]m/i.test(each("2026-05-04T21:05:00"))).toBe(hasHalves);
+  expect(time(Date.parse("2026-05-04T21:05:00"))).toBe(time("2026-05-04T21:05:00"));
+});
+
+test("no time is written as nothing", () => {
+  for (const each of [time, date, exactTime]) expect([each(null), each(undefined), each(""), each("soon")]).toEqual(["", "", "", ""]);
 });

@@ -22,7 +22,7 @@ describe("kinds", () => {
   });
 
   it("are housekeeping only if they say so", () => {
-    expect(kinds.housekeeping).toEqual(["span", "purge", "webhook"]);
+    expect(kinds.housekeeping).toEqual(["prepare", "span", "purge", "webhook"]);
     expect(["purge", "acme.chapter", "unknown"].map((name) => kinds.isHousekeeping(name))).toEqual([true, false, false]);
   });
 
@@ -35,7 +35,7 @@ describe("kinds", () => {
     expect(kinds.ofEvent("acme.summary.failed")?.name).toBe("acme.summarize");
     expect(kinds.ofEvent("acme.chapter.failed")?.name).toBe("acme.chapter");
     expect(kinds.ofEvent("worker.online")).toBeUndefined();
-    expect(kinds.families).toEqual(["transcode", "trim", "composite", "transcription", "acme.summary", "acme.chapter"]);
+    expect(kinds.families).toEqual(["transcode", "trim", "composite", "transcription", "import", "acme.summary", "acme.chapter"]);
   });
 
   it("are read once, and again if that failed", async () => {

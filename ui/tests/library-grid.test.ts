@@ -15,6 +15,12 @@ describe("shape", () => {
     }
   });
 
+  it("is one row for each in a list", () => {
+    const form = shape(1240, "list");
+    expect([form.columns, form.gap]).toEqual([1, 0]);
+    expect(around(10_000, form, 300_000, 800).end - around(10_000, form, 300_000, 800).first).toBeLessThan(60);
+  });
+
   it("knows a row's height before anything is drawn", () => {
     const { cardWidth, rowHeight, gap } = shape(1240);
     expect(rowHeight).toBe(Math.round((cardWidth * 9) / 16) + TEXT_HEIGHT + gap);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Moment } from "../src/lib/api";
-import { day } from "../src/library/day";
+import { day } from "../src/lib/format";
 import { grouped, pieces, watchAt } from "../src/library/moments";
 
 function moment(media_id: string, start: number, facts: Partial<Moment> = {}): Moment {

@@ -9,7 +9,7 @@ const media = (id: string, more: Partial<Media> = {}): Media =>
   ({ id, title: id, kind: "video", status: "ready", transcript_status: "ready", jobs: [], ...more }) as unknown as Media;
 const settle = () => vi.advanceTimersByTimeAsync(0);
 const tell = (event: LiveEvent) => (live as unknown as { tell: (event: LiveEvent) => void }).tell(event);
-const FILTER: Filter = { shown: "all", kind: "all", sort: "newest" };
+const FILTER: Filter = { shown: "all", kind: "all", sort: "newest", origin: "library", tag: "", collection: "" };
 
 type Query = { status?: string; transcript?: string; cursor?: string; limit: number };
 type Answer = { items: Media[]; next_cursor?: string | null };

@@ -1,10 +1,9 @@
 import { expect, test } from "vitest";
 import { Taps } from "../src/player/awake.svelte";
-import { peaksOf } from "../src/player/extras.svelte";
 import { isWorthKeeping, keepPosition, keepPreferences, momentOf, positionOf, readPreferences } from "../src/player/memory";
 import { moved } from "../src/player/selection";
 import { commandFor, nextRate, type Place } from "../src/player/shortcuts";
-import { barsOf } from "../src/player/waveform";
+import { barsOf, peaksOf } from "../src/player/waveform";
 
 class Store {
   constructor(private values: Record<string, string> = {}) {}

@@ -21,8 +21,8 @@ describe("filters", () => {
   });
 
   it("hide housekeeping unless it is asked for", () => {
-    expect(toList(NO_FILTERS)).toEqual({ not_kind: "span,purge,webhook" });
-    expect(toBulk(NO_FILTERS)).toEqual({ not_kinds: ["span", "purge", "webhook"] });
+    expect(toList(NO_FILTERS)).toEqual({ not_kind: "prepare,span,purge,webhook" });
+    expect(toBulk(NO_FILTERS)).toEqual({ not_kinds: ["prepare", "span", "purge", "webhook"] });
     expect(toList({ ...NO_FILTERS, housekeeping: true })).toEqual({});
     expect(toList({ ...NO_FILTERS, kind: "span" })).toEqual({ kind: "span" });
     expect(isFiltered({ ...NO_FILTERS, housekeeping: true })).toBe(false);
@@ -99,10 +99,10 @@ describe("relatives", () => {
     const found = relatives(job("m", { parent_id: "p", retry_of: "gone" }), others);
     expect(found.map((group) => [group.label, group.items.map((each) => each.id).join(" ")])).toEqual([
       ["Waits for", "p"],
-      ["Takes the place of", "gone"],
+      ["Replaces", "gone"],
       ["Retried as", "r"],
       ["Parts", "s1 s2"],
-      ["What waits for it", "t"],
+      ["Waiting for it", "t"],
     ]);
     expect(relatives(job("m", { parent_id: null, retry_of: null }), [])).toEqual([]);
     expect(relatives(job("s1", { kind: "span", parent_id: "m" }), [])[0]?.label).toBe("Part of");

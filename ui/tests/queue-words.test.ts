@@ -13,9 +13,9 @@ const job = (more: Partial<Job>): Job =>
 
 describe("a job in words", () => {
   it("says how long it waits, runs, or took", () => {
-    expect(whenOf(job({ queued_at: at(-130) }), NOW)).toBe("waits 2 min");
+    expect(whenOf(job({ queued_at: at(-130) }), NOW)).toBe("waiting for 2 min");
     expect(whenOf(job({ queued_at: at(-5), run_at: at(42) }), NOW)).toBe("starts in 42 s");
-    expect(whenOf(job({ state: "processing", claimed_at: at(-30), started_at: at(-400) }), NOW)).toBe("runs 30 s");
+    expect(whenOf(job({ state: "processing", claimed_at: at(-30), started_at: at(-400) }), NOW)).toBe("running for 30 s");
     expect(whenOf(job({ state: "completed", started_at: at(-90), completed_at: at(-60) }), NOW)).toBe("1 min ago");
     expect(tookOf(job({ state: "completed", started_at: at(-90), completed_at: at(-60) }))).toBe("took 30 s");
     expect(tookOf(job({ state: "failed", started_at: at(-90) }))).toBe("");
@@ -65,15 +65,15 @@ describe("history in words", () => {
     expect(throughputText({ ...history, items: [bucket(0)] }, 6)).toBe("0 jobs done in the last 6 hours");
     expect(failuresText(history, 24)).toBe("Nothing failed in the last 24 hours");
     expect(failuresText({ ...history, items: [bucket(0, 2)] }, 168)).toBe("2 failed, 0 canceled in the last 7 days");
-    expect(timesText(history, 1)).toBe("Waited 25 s and ran 40 s on average");
-    expect(timesText({ ...history, items: [bucket(0)] }, 1)).toBe("Nothing ended in the last hour");
+    expect(timesText(history, 1)).toBe("25 s waiting, 40 s running on average");
+    expect(timesText({ ...history, items: [bucket(0)] }, 1)).toBe("Nothing finished in the last hour");
     expect(mean([], "wait_seconds")).toBeNull();
   });
 
   it("tells one moment", () => {
     expect(bucketText(bucket(3, 1), 1, ["completed", "failed"])).toMatch(/: 3 done, 1 failed$/);
     expect(bucketText(bucket(0), 1, ["completed"])).toMatch(/: nothing$/);
-    expect(bucketTimes(bucket(1, 0, 5, null), 1)).toMatch(/: waited 5 s$/);
+    expect(bucketTimes(bucket(1, 0, 5, null), 1)).toMatch(/: waiting 5 s$/);
   });
 });
 
@@ -114,7 +114,7 @@ describe("workers", () => {
 
   it("are for housekeeping if they are the server's own and do nothing else", () => {
     const inside = (...kinds: string[]) => worker("w", "idle", { kinds, metadata: { place: "server" } });
-    expect([inside("webhook"), inside("purge", "webhook")].map(isHousekeeper)).toEqual([true, true]);
+    expect([inside("webhook"), inside("purge", "webhook"), inside("import")].map(isHousekeeper)).toEqual([true, true, true]);
     expect([inside("acme.summarize"), inside("span", "trim"), inside()].map(isHousekeeper)).toEqual([false, false, false]);
     expect(isHousekeeper(worker("w", "idle", { kinds: ["webhook"] }))).toBe(false);
   });

@@ -4,7 +4,7 @@ import { deviceOf } from "../src/settings/device";
 import { bytesOf, gigabytesOf } from "../src/settings/quota";
 import { sectionOf, shownTo } from "../src/settings/sections";
 import { fieldsOf, said, sentence } from "../src/settings/sentence";
-import { found, shown } from "../src/settings/serverSettings";
+import { found, grouped, titleOf, valueOf, type Setting } from "../src/settings/serverSettings";
 
 describe("sections", () => {
   it("shows users only what is theirs", () => {
@@ -73,21 +73,56 @@ describe("quota", () => {
 });
 
 describe("server settings", () => {
-  const settings = [
-    { name: "RUSHES_PORT", value: 8484, sentence: "The port the server listens on." },
-    { name: "RUSHES_TOKEN", value: "***", sentence: "A token." },
-    { name: "RUSHES_REDIS_URL", value: "", sentence: "The Redis." },
-    { name: "RUSHES_KEEP", value: true, sentence: "Whether to keep." },
+  const setting = (name: string, shown: string, given: Partial<Setting> = {}): Setting => ({
+    name,
+    value: shown,
+    sentence: `About ${name}.`,
+    shown,
+    default: "",
+    expected: "text",
+    origin: "default",
+    set_where: null,
+    is_locked: false,
+    page: null,
+    change: null,
+    after_restart: null,
+    control: "text",
+    choices: [],
+    is_secret: false,
+    version: 0,
+    changed_at: null,
+    changed_by: null,
+    ...given,
+  });
+  const all = [
+    setting("RUSHES_PORT", "8484", { sentence: "The port the server listens on." }),
+    setting("RUSHES_ADMIN_TOKEN", "***", { is_secret: true }),
+    setting("RUSHES_REDIS_URL", ""),
+    setting("RUSHES_JOB_RETENTION", "90 days", { page: "retention", control: "duration" }),
+    setting("RUSHES_OPENAI_STORE", "True", { page: "defaults", control: "switch" }),
+    setting("RUSHES_ENGINE_MODEL", "", { page: "defaults", default: "the engine's own" }),
+    setting("RUSHES_OF_NEXT_YEAR", "1", { page: "defaults" }),
+    setting("RUSHES_TRASH_PERIOD", "30 days", { page: "retention" }),
   ];
 
-  it("finds all words, anywhere", () => {
-    expect(found(settings, "").length).toBe(4);
-    expect(found(settings, "PORT listens").map((each) => each.name)).toEqual(["RUSHES_PORT"]);
-    expect(found(settings, "redis url").map((each) => each.name)).toEqual(["RUSHES_REDIS_URL"]);
-    expect(found(settings, "8484 token")).toEqual([]);
+  it("finds by name, meaning, our words and value", () => {
+    const names = (query: string) => found(all, query).map((each) => each.name);
+    expect(names("").length).toBe(all.length);
+    expect(names("PORT listens")).toEqual(["RUSHES_PORT"]);
+    expect(names("redis url")).toEqual(["RUSHES_REDIS_URL"]);
+    expect(names("finished jobs 90 days")).toEqual(["RUSHES_JOB_RETENTION"]);
+    expect(names("8484 token")).toEqual([]);
   });
 
-  it("shows values as people would set them", () => {
-    expect(settings.map((each) => shown(each.value).text)).toEqual(["8484", "hidden", "not set", "true"]);
+  it("shows what is empty, hidden or a switch as words", () => {
+    expect(all.slice(0, 6).map((each) => valueOf(each).text)).toEqual(["8484", "hidden", "not set", "90 days", "Yes", "the engine's own"]);
+  });
+
+  it("groups what can be changed in the order of the page, and keeps what it does not know", () => {
+    expect(grouped(all).map(({ id, items }) => [id, ...items.map((each) => each.name.slice(7))])).toEqual([
+      ["defaults", "ENGINE_MODEL", "OPENAI_STORE", "OF_NEXT_YEAR"],
+      ["retention", "TRASH_PERIOD", "JOB_RETENTION"],
+    ]);
+    expect(titleOf(all[6]!)).toBe("RUSHES_OF_NEXT_YEAR");
   });
 });

@@ -43,7 +43,7 @@ describe("transcription profile", () => {
   });
 
   it("is told in a line", () => {
-    expect(summaryOf(NOTHING, name)).toBe("Everything as the server is set");
+    expect(summaryOf(NOTHING, name)).toBe("Everything as set on the server");
     const said = { ...NOTHING, model: "whisper-base", language: "de", diarize: true, min_speakers: 2, max_speakers: 4, vocabulary: ["Ada"] };
     expect(summaryOf(said, name)).toBe("whisper-base · German · 2 to 4 speakers · 1 term");
   });

@@ -59,7 +59,7 @@ describe("refusals", () => {
 
   it("says what the server says, as a sentence", () => {
     expect(sentence(415, '{"detail":"this is a PDF, not a video or audio file"}')).toBe("This is a PDF, not a video or audio file.");
-    expect(sentence(502, "<html>")).toBe("The server answered 502.");
+    expect(sentence(502, "<html>")).toBe("The server answered with error 502.");
   });
 });
 
@@ -86,6 +86,7 @@ describe("files", () => {
     const given = await gather([tree as unknown as FileSystemEntry, new File(["x"], "e.txt")]);
     expect(given.files.map((each) => each.name)).toEqual(["a.mov", "b.mp4", "c.wav", "e.txt"]);
     expect(given.leftOut).toBe(1);
+    expect(given.files.map((each) => given.folders?.get(each))).toEqual(["top", "top", "top/inner", undefined]);
   });
 });
 

@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
 import "./known-kinds";
 import type { Job, Media, Profile, SpeechModel } from "../src/lib/api";
+import { Problem } from "../src/lib/api";
+import { closedBy, visitOf } from "../src/watch/shared.svelte";
+import { endOf, fieldOf, linkAt } from "../src/watch/sharing";
 import { milliseconds, precise, written } from "../src/watch/times";
 import { languagesOf, termsOf, vocabularyFits } from "../src/lib/speech";
-import { qualitiesToMake, speechBody } from "../src/watch/options";
+import { exportBody, exportProblem, qualitiesToMake, speechBody, type ExportChoice } from "../src/watch/options";
 import { failuresOf, lastMaking } from "../src/watch/work.svelte";
 
 const job = (id: string, kind: string, state: string) => ({ id, kind, state }) as Job;
@@ -65,4 +68,53 @@ test("options of a transcription as the server takes them", () => {
   expect(termsOf("\n\n,")).toEqual([]);
   expect(vocabularyFits("x".repeat(101))).toBe(false);
   expect(vocabularyFits(Array.from({ length: 101 }, (_, n) => `w${n}`).join("\n"))).toBe(false);
+});
+
+test("when a link ends, as the server takes it", () => {
+  const now = Date.parse("2030-05-01T12:00:00Z");
+  expect(endOf("kept", "", now)).toEqual({});
+  expect(endOf("never", "", now)).toEqual({ expires_at: null });
+  expect(endOf("7", "", now)).toEqual({ expires_in: 7 * 86_400 });
+  expect(endOf("date", fieldOf(now + 3_600_000), now)).toEqual({ expires_at: "2030-05-01T13:00:00.000Z" });
+  expect(endOf("date", fieldOf(now - 60_000), now)).toBeNull();
+  expect(endOf("date", "", now)).toBeNull();
+});
+
+test("a link begins at a second, or at the beginning", () => {
+  expect(linkAt("https://a/s/x", 83.9)).toBe("https://a/s/x?t=83");
+  expect(linkAt("https://a/s/x", 0.4)).toBe("https://a/s/x");
+});
+
+test("what keeps a link closed", () => {
+  const problem = (status: number, code: string) => new Problem("", status, code);
+  expect(closedBy(problem(401, "link_locked"))).toBe("locked");
+  expect(closedBy(problem(410, "link_expired"))).toBe("expired");
+  expect(closedBy(problem(404, "not_found"))).toBe("dead");
+  expect(closedBy(problem(503, "unavailable"))).toBeNull();
+});
+
+test("a visit is the same in its tab", () => {
+  const kept = new Map<string, string>();
+  const store = { getItem: (name: string) => kept.get(name) ?? null, setItem: (name: string, value: string) => void kept.set(name, value) };
+  const visit = visitOf(store);
+  expect(visit).toMatch(/^[0-9a-f]{32}$/);
+  expect(visitOf(store)).toBe(visit);
+});
+
+test("what is exported is what was chosen, and nothing that does not go with it", () => {
+  const choice: ExportChoice = { format: "mp4", rendition: "", isClip: false, start: "0:10", end: "0:20", captions: false, exact: true };
+  const whole = { format: "mp4", rendition: null, start: 0, end: null, burn_captions: false, exact: false };
+  expect(exportBody(choice, 60)).toEqual(whole);
+  expect(exportBody({ ...choice, isClip: true, captions: true }, 60)).toEqual({ ...whole, start: 10, end: 20, burn_captions: true, exact: true });
+  expect(exportBody({ ...choice, isClip: true, end: "1:00.0" }, 60.04).end).toBeNull();
+  expect(exportBody({ ...choice, format: "mp3", rendition: "720p", captions: true }, 60)).toEqual({ ...whole, format: "mp3" });
+});
+
+test("a part that cannot be is told on its side", () => {
+  expect(exportProblem(1, 2, 60)).toBeNull();
+  expect(exportProblem(undefined, 2, 60)?.side).toBe("start");
+  expect(exportProblem(1, undefined, 60)?.side).toBe("end");
+  expect(exportProblem(2, 1, 60)?.side).toBe("end");
+  expect(exportProblem(61, 62, 60)?.side).toBe("start");
+  expect(exportProblem(1, 62, 60)?.side).toBe("end");
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Worker } from "../src/lib/api";
-import { changesOf, restsUntil, settingNames, statusOf, textsOf, unusual } from "../src/workers/describe";
+import { changesOf, powerOf, restsUntil, settingNames, statusOf, textsOf, unusual, workersByKind } from "../src/workers/describe";
 
 function worker(given: Partial<Worker>): Worker {
   return {
@@ -41,6 +41,21 @@ describe("how a worker works", () => {
     expect(restsUntil(worker({}), now)).toBe("");
     expect(restsUntil(worker({ resting_until: "2026-05-04T12:00:00.000Z" }), now)).not.toMatch(/[A-Z][a-z]{2} /);
     expect(restsUntil(worker({ resting_until: "2026-05-06T12:00:00.000Z" }), now)).toMatch(/^\p{L}{2,}/u);
+  });
+
+  it("counts a machine once, and workers only while they are there", () => {
+    const inside = { place: "server", host: "vm", cores: 8, memory_bytes: 16 };
+    const fleet = [
+      worker({ id: "a", kinds: ["transcode"], metadata: inside }),
+      worker({ id: "b", kinds: ["transcribe"], metadata: inside }),
+      worker({ id: "c", kinds: ["transcode", "demo"], metadata: { host: "attic", cores: 4 }, status: "offline" }),
+    ];
+    expect(powerOf(fleet)).toEqual({ cores: 12, memory: 16 });
+    expect(workersByKind(fleet)).toEqual([
+      ["transcode", 1],
+      ["transcribe", 1],
+      ["demo", 0],
+    ]);
   });
 
   it("offers for change only what an admin has said, and sends only what was changed", () => {

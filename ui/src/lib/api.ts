@@ -3,8 +3,10 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./schema";
 import { t } from "./texts";
 
+export type { components };
 type Schemas = components["schemas"];
 export type Media = Schemas["Media"];
+export type Export = Schemas["Export"];
 export type Kind = Schemas["Kind"];
 export type Job = Schemas["Job"];
 export type Rendition = Schemas["Rendition"];
@@ -29,6 +31,10 @@ export type User = Schemas["User"];
 export type Webhook = Schemas["Webhook"];
 export type Delivery = Schemas["Delivery"];
 export type SharedMedia = Schemas["SharedMedia"];
+export type SharedTranscript = Schemas["SharedTranscript"];
+export type ShareLink = Schemas["ShareLinkInfo"];
+export type ClipLink = Schemas["ClipLink"];
+export type ShareTerms = Schemas["ShareTerms"];
 
 export interface FieldError {
   field: string;
@@ -66,6 +72,9 @@ export function signedOut(): void {
 
 export const api = createClient<paths>({ baseUrl: "" });
 
+/** A share link that is locked says nothing about who is signed in. */
+const OF_A_LINK = ["link_locked", "wrong_password"];
+
 interface Answer<T> {
   data?: T;
   error?: unknown;
@@ -83,7 +92,7 @@ export async function ok<T>(answer: Promise<Answer<T>>): Promise<T> {
   }
   if (got.response.ok) return got.data as T;
   const problem = problemOf(got.response.status, got.error);
-  if (problem.status === 401) onSignedOut();
+  if (problem.status === 401 && !OF_A_LINK.includes(problem.code)) onSignedOut();
   throw problem;
 }
 

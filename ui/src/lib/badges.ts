@@ -21,15 +21,29 @@ export function badges(media: Media): Badge[] {
 
 function picture(media: Media): Badge | undefined {
   const job = media.jobs.find((each) => kinds.makes(each.kind, "watch"));
-  if (job) return encoding(job);
+  if (job) return isGrowing(media) ? watchable(job) : encoding(job);
   if (media.status !== "failed") return undefined;
   if (!media.can_retry) return { text: capital(media.error ?? t.badges.failed), tone: "bad" };
   return { text: t.badges.failed, tone: "bad", action: "retry-encode" };
 }
 
+/** Its first version is still being made, and can be watched already. */
+function isGrowing(media: Media): boolean {
+  return Boolean(media.stream_url) && media.status !== "ready";
+}
+
+function watchable(job: Job): Badge {
+  if (!isRunning(job)) return { text: `${t.badges.watchable} · ${t.badges.laterQualities}`, tone: "wait" };
+  const parts = [t.badges.watchable, ...(job.progress ? [t.badges.moreQualities(percent(job.progress))] : [])];
+  return { text: parts.join(" · "), tone: "busy", progress: job.progress };
+}
+
+function isRunning(job: Job): boolean {
+  return job.state === "processing" || Boolean(job.divided_at);
+}
+
 function encoding(job: Job): Badge {
-  const isRunning = job.state === "processing" || Boolean(job.divided_at);
-  if (!isRunning) return { text: t.badges.waiting, tone: "wait" };
+  if (!isRunning(job)) return { text: t.badges.waiting, tone: "wait" };
   if (job.stage === "master_playlist" || job.stage === "finalize") {
     return { text: t.badges.finishing, tone: "busy", progress: job.progress };
   }

@@ -18,7 +18,7 @@ export async function act(action: Action, ids?: string[]): Promise<number> {
   const pages = ids ? Array.from({ length: Math.ceil(ids.length / AT_ONCE) }, (_, at) => ids.slice(at * AT_ONCE, (at + 1) * AT_ONCE)) : [undefined];
   for (const page of pages) {
     const filter = { everyone: false, ...(page ? { ids: page } : {}) };
-    const done = await ok(api.POST("/api/v1/media/actions", { body: { action, filter, dry_run: false } }));
+    const done = await ok(api.POST("/api/v1/media/actions", { body: { action, filter, add: [], remove: [], dry_run: false } }));
     changed += done.changed;
   }
   return changed;

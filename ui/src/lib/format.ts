@@ -1,4 +1,5 @@
 /** Numbers and times as people read them. Pure. */
+import { formatNumber, locale } from "./language";
 import { t } from "./texts";
 
 /** 75 → "1:15", 3675 → "1:01:15". */
@@ -34,7 +35,7 @@ export function bytes(count: number): string {
     unit += 1;
   }
   const digits = unit === 0 || value >= 100 ? 0 : 1;
-  return `${value.toFixed(digits)} ${units[unit]}`;
+  return `${formatNumber(value, digits)} ${units[unit]}`;
 }
 
 /** 0.4249 → "42 %". Never 100 % before it is done. */
@@ -44,7 +45,7 @@ export function percent(share: number): string {
 }
 
 export function speed(times: number): string {
-  return `${times >= 10 ? times.toFixed(0) : times.toFixed(1)}×`;
+  return `${formatNumber(times, times >= 10 ? 0 : 1)}×`;
 }
 
 /** "3 min ago", from an RFC 3339 time. */
@@ -54,16 +55,31 @@ export function ago(at: string | null | undefined, now: number): string {
   return seconds < 5 ? t.units.justNow : t.units.ago(span(seconds));
 }
 
-export function date(at: string | null | undefined): string {
-  if (!at) return "";
-  return new Date(at).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
+type At = string | number | null | undefined;
+
+/** All dates and times of the pages are written by these, on one clock: the reader's own, of 12 or of
+24 hours as their language has it. A format is made once: a card is drawn in less time than that takes. */
+function written(options: Intl.DateTimeFormatOptions): (at: At) => string {
+  const format = new Intl.DateTimeFormat(locale, options);
+  return (at) => {
+    const when = new Date(at ?? "");
+    return Number.isNaN(when.getTime()) ? "" : format.format(when);
+  };
 }
 
-export function dateTime(at: string | null | undefined): string {
-  if (!at) return "";
-  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+export const date = written({ year: "numeric", month: "short", day: "numeric" });
+export const dateTime = written({ dateStyle: "medium", timeStyle: "short" });
+export const exactly = written({ dateStyle: "medium", timeStyle: "medium" });
+export const time = written({ timeStyle: "short" });
+export const exactTime = written({ timeStyle: "medium" });
+export const weekdayTime = written({ weekday: "short", hour: "numeric", minute: "2-digit" });
+const dayOfThisYear = written({ month: "short", day: "numeric" });
+
+/** The year is said when it is another one. */
+export function day(at: string | null | undefined, now = new Date()): string {
+  return (at && new Date(at).getFullYear() === now.getFullYear() ? dayOfThisYear : date)(at);
 }
 
 export function count(value: number): string {
-  return value.toLocaleString();
+  return formatNumber(value);
 }

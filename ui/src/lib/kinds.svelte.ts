@@ -1,6 +1,7 @@
 /** The kinds of jobs that this server knows, and what pages ask about them. They are read before any
 page is shown; one that nobody has declared goes by its name. */
 import { api, ok, type Kind } from "./api";
+import { t } from "./texts";
 
 export type Slot = "watch" | "transcript";
 
@@ -17,7 +18,7 @@ class Kinds {
   }
 
   label(name: string): string {
-    return this.get(name)?.label ?? name;
+    return t.kinds[name] ?? this.get(name)?.label ?? name;
   }
 
   /** Whether its jobs make what is watched, or the transcript. */
@@ -27,6 +28,11 @@ class Kinds {
 
   isHousekeeping(name: string): boolean {
     return this.housekeeping.includes(name);
+  }
+
+  /** Whether no worker elsewhere runs its jobs. */
+  isServersOwn(name: string): boolean {
+    return this.get(name)?.remote === false;
   }
 
   /** Whether others are divided into its jobs. */

@@ -10,6 +10,7 @@ export const routes = {
   section: "/settings/:section",
   signIn: "/sign-in",
   welcome: "/welcome",
+  docs: "/docs",
   share: "/s/:token",
 } as const;
 

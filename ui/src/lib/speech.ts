@@ -1,6 +1,7 @@
 /** What a transcription can be told: models, languages, names and terms. Pure. */
 import type { SpeechModel } from "./api";
 import { bytes } from "./format";
+import { locale } from "./language";
 import { t } from "./texts";
 
 /** A profile that is called so is used where no other is named. */
@@ -18,7 +19,7 @@ export function modelName(model: SpeechModel): string {
 export function languagesOf(models: SpeechModel[], chosen: string, name: (code: string) => string): [string, string][] {
   const model = models.find((each) => (chosen ? each.id === chosen : each.default));
   const codes = model?.languages.length ? model.languages : models.flatMap((each) => each.languages);
-  return [...new Set(codes)].map((code): [string, string] => [code, name(code)]).sort((one, other) => one[1].localeCompare(other[1]));
+  return [...new Set(codes)].map((code): [string, string] => [code, name(code)]).sort((one, other) => one[1].localeCompare(other[1], locale));
 }
 
 /** One term on each line, or between commas. */

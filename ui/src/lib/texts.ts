@@ -1,47 +1,48 @@
 /** The words that all pages share. Those of a page are in its folder's `texts.ts`, whose `t` has these
-too. A translation is other objects of the same shape. */
-
-export const plural = (count: number, one: string, many: string): string =>
-  `${count.toLocaleString()} ${count === 1 ? one : many}`;
+too. What another language says is beside them, as `texts.de.ts`. */
+import { type ByCode, byCode, plural, translatable } from "./language";
 
 /** A title that fits into a sentence. */
 export const short = (title: string): string => (title.length > 60 ? `${title.slice(0, 60)}…` : title);
 
-export const t = {
+export const t = translatable({
   app: {
     name: "Rushes",
-    skip: "Skip to the content",
+    skip: "Skip to content",
     nav: "Main",
     library: "Library",
     queue: "Queue",
     workers: "Workers",
     settings: "Settings",
     trash: "Trash",
-    toTrash: "To the trash",
+    docs: "API reference",
+    toTrash: "Open the trash",
     account: "Account",
+    commands: "Commands (Ctrl K)",
     signOut: "Sign out",
-    theme: "Colours",
-    themes: { system: "As the system", light: "Light", dark: "Dark" },
-    lost: "The connection is lost. What you see may be old; trying again…",
+    language: "Language",
+    theme: "Theme",
+    themes: { system: "Like the system", light: "Light", dark: "Dark" },
+    lost: "The connection is lost. What you see may be out of date. Reconnecting…",
     back: "Connected again.",
     tryNow: "Try now",
     loading: "Loading…",
-    missingTitle: "There is no such page",
-    missingText: "The address may be mistyped, or what was here is gone.",
-    toLibrary: "To the library",
+    missingTitle: "Page not found",
+    missingText: "The address may be mistyped, or what was here has been removed.",
+    toLibrary: "Go to the library",
     notAllowedTitle: "This page is for admins",
-    notAllowedText: "Ask somebody who looks after this server.",
-    cannotStart: "Rushes does not answer",
-    tryAgain: "Try again",
+    notAllowedText: "Ask someone who runs this server.",
+    cannotStart: "Rushes is not responding",
+    tryAgain: "Retry",
   },
   problems: {
-    offline: "The server does not answer. Check that it runs and that you are online.",
-    unknown: (status: number) => `The server answered ${status}.`,
-    tooManyTries: "There were too many wrong tries. Wait a quarter of an hour, then try again.",
+    offline: "The server is not responding. Check that it is running and that you are online.",
+    unknown: (status: number) => `The server answered with error ${status}.`,
+    tooManyTries: "Too many failed attempts. Wait 15 minutes, then try again.",
   },
   speech: {
     modelMissing: (size: string) => `not installed, ${size} to download`,
-    asProfile: "As the profile says",
+    asProfile: "As in the profile",
   },
   units: {
     seconds: (n: number) => `${n} s`,
@@ -58,6 +59,7 @@ export const t = {
     save: "Save",
     delete: "Delete",
     undo: "Undo",
+    removeNamed: (name: string) => `Remove “${name}”`,
     copy: "Copy",
     copied: "Copied",
     more: "More",
@@ -70,24 +72,29 @@ export const t = {
     no: "No",
     name: "Name",
     loadMore: "Show more",
-    required: "This is needed.",
-    notRestored: (n: number) => `${plural(n, "item", "items")} could not be restored.`,
+    required: "This field is required.",
+    notRestored: (n: number) => `${plural(n, "recording", "recordings")} could not be restored.`,
   },
-  states: {
+  /** Of Rushes' own kinds; in English they are called as the server calls them. */
+  kinds: {} as ByCode<"transcode" | "trim" | "composite" | "prepare" | "span" | "transcribe" | "export" | "import" | "purge" | "webhook">,
+  states: byCode({
     blocked: "Waiting for another job",
     queued: "Queued",
     processing: "Running",
     completed: "Done",
     failed: "Failed",
     canceled: "Canceled",
-  } as Record<string, string>,
+  }),
   badges: {
     waiting: "Waiting to be encoded…",
     own: (label: string, percent: string) => `${label} ${percent}`,
     ownFailed: (label: string) => `${label} failed`,
     starting: "Getting ready…",
+    watchable: "Ready to watch",
+    moreQualities: (percent: string) => `other qualities ${percent}`,
+    laterQualities: "other qualities later",
     encoding: (what: string) => `Encoding ${what}`.trim(),
-    editing: { trim: "Trimming", composite: "Adding the overlay" } as Record<string, string>,
+    editing: byCode({ trim: "Trimming", composite: "Adding the overlay" }),
     finishing: "Finishing…",
     left: (span: string) => `${span} left`,
     failed: "Could not be encoded",
@@ -97,4 +104,4 @@ export const t = {
     noTranscript: (why: string) => (why ? `No transcript: ${why}` : "No transcript"),
     paused: "Waiting: the queue is paused",
   },
-};
+});

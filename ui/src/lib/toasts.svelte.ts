@@ -4,7 +4,7 @@ import { sentenceOf } from "./api";
 export interface Toast {
   id: number;
   text: string;
-  tone: "info" | "good" | "bad";
+  tone: "plain" | "good" | "bad";
   action?: { label: string; run: () => void };
 }
 
@@ -15,7 +15,7 @@ class Toasts {
   private next = 1;
 
   /** Returns how to take it away again. */
-  show(text: string, { tone = "info", action, ms = SHOWN_MS }: Partial<Omit<Toast, "id" | "text">> & { ms?: number } = {}): () => void {
+  show(text: string, { tone = "plain", action, ms = SHOWN_MS }: Partial<Omit<Toast, "id" | "text">> & { ms?: number } = {}): () => void {
     const id = this.next++;
     this.items.push({ id, text, tone, ...(action ? { action } : {}) });
     const close = () => this.close(id);

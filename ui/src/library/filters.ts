@@ -1,9 +1,12 @@
 /** Which media are asked for, and in which order: what the address says of it. Pure. */
 import type { Media } from "../lib/api";
+import { folded } from "../lib/folded";
 
 export const SHOWN = ["all", "ready", "active", "failed"] as const;
 export const KINDS = ["all", "video", "audio"] as const;
-export const SORTS = ["newest", "oldest", "title", "longest", "largest"] as const;
+export const SORTS = ["newest", "oldest", "recorded", "title", "longest", "largest"] as const;
+/** What programs have sent is apart from what people keep. */
+export const ORIGINS = ["library", "api"] as const;
 
 export type Shown = (typeof SHOWN)[number];
 export type Kind = (typeof KINDS)[number];
@@ -13,6 +16,11 @@ export interface Filter {
   shown: Shown;
   kind: Kind;
   sort: Sort;
+  origin: (typeof ORIGINS)[number];
+  /** A name; empty: any. */
+  tag: string;
+  /** An id; empty: any. */
+  collection: string;
 }
 
 /** What the server is asked. */
@@ -21,6 +29,9 @@ export interface Query {
   transcript?: "pending" | "processing" | "failed";
   kind?: "video" | "audio";
   sort?: Sort;
+  origin: Filter["origin"];
+  tag?: string;
+  collection?: string;
 }
 
 export function filterOf(query: URLSearchParams): Filter {
@@ -28,6 +39,9 @@ export function filterOf(query: URLSearchParams): Filter {
     shown: oneOf(SHOWN, query.get("status")),
     kind: oneOf(KINDS, query.get("kind")),
     sort: oneOf(SORTS, query.get("sort")),
+    origin: oneOf(ORIGINS, query.get("origin")),
+    tag: query.get("tag") ?? "",
+    collection: query.get("collection") ?? "",
   };
 }
 
@@ -36,13 +50,27 @@ function oneOf<T extends string>(known: readonly T[], given: string | null): T {
 }
 
 /** For the address: what is as ever is not said. */
-export function queryOf(filter: Filter): { status: string; kind: string; sort: string } {
+export function queryOf(filter: Filter): Record<"status" | "kind" | "sort" | "origin" | "tag" | "collection", string> {
   const said = <T extends string>(known: readonly T[], value: T) => (value === known[0] ? "" : value);
-  return { status: said(SHOWN, filter.shown), kind: said(KINDS, filter.kind), sort: said(SORTS, filter.sort) };
+  return {
+    status: said(SHOWN, filter.shown),
+    kind: said(KINDS, filter.kind),
+    sort: said(SORTS, filter.sort),
+    origin: said(ORIGINS, filter.origin),
+    tag: filter.tag,
+    collection: filter.collection,
+  };
+}
+
+/** The address of the library with this filter. */
+export function addressOf(query: Record<string, string | null | undefined>): string {
+  const said = Object.entries(query).filter((each): each is [string, string] => Boolean(each[1]));
+  const tail = new URLSearchParams(said).toString();
+  return tail ? `/?${tail}` : "/";
 }
 
 export function isPlain(filter: Filter): boolean {
-  return filter.shown === "all" && filter.kind === "all";
+  return filter.shown === "all" && filter.kind === "all" && filter.origin === "library" && !filter.tag && !filter.collection;
 }
 
 /** The questions whose answers together are what the filter means. */
@@ -50,8 +78,11 @@ export function questions(filter: Filter): Query[] {
   const common: Query = {
     ...(filter.kind === "all" ? {} : { kind: filter.kind }),
     ...(filter.sort === "newest" ? {} : { sort: filter.sort }),
+    ...(filter.tag ? { tag: filter.tag } : {}),
+    ...(filter.collection ? { collection: filter.collection } : {}),
+    origin: filter.origin,
   };
-  const parts: Record<Shown, Query[]> = {
+  const parts: Record<Shown, Partial<Query>[]> = {
     all: [{}],
     ready: [{ status: "ready" }],
     active: [{ status: "processing" }, { status: "pending" }, { transcript: "processing" }, { transcript: "pending" }],
@@ -64,6 +95,9 @@ const ACTIVE = ["pending", "processing"];
 
 export function fits(media: Media, filter: Filter): boolean {
   if (filter.kind !== "all" && media.kind !== filter.kind) return false;
+  if ((media.origin === "api") !== (filter.origin === "api")) return false;
+  if (filter.tag && !media.tags?.some((each) => folded(each) === folded(filter.tag))) return false;
+  if (filter.collection && !media.collections?.some((each) => each.id === filter.collection)) return false;
   const states = [media.status, media.transcript_status];
   switch (filter.shown) {
     case "all":
@@ -85,6 +119,8 @@ export function compare(sort: Sort): (a: Media, b: Media) => number {
       return newer;
     case "oldest":
       return (a, b) => newer(b, a);
+    case "recorded":
+      return (a, b) => recorded(b) - recorded(a) || newer(a, b);
     case "title":
       return (a, b) => before(folded(a.title), folded(b.title)) || newer(b, a);
     case "longest":
@@ -94,12 +130,12 @@ export function compare(sort: Sort): (a: Media, b: Media) => number {
   }
 }
 
-function before(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+function recorded(media: Media): number {
+  return Date.parse(media.recorded_at ?? media.created_at ?? "") || 0;
 }
 
-function folded(title: string): string {
-  return title.normalize("NFKC").toLowerCase();
+function before(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** The list with an item where it belongs. An item that belongs behind the last one of a list that

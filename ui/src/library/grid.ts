@@ -20,9 +20,14 @@ export interface Window {
 /** Narrower than this is a phone. */
 const NARROW = 560;
 /** Title, date and the room around them, below the picture. */
-export const TEXT_HEIGHT = 84;
+export const TEXT_HEIGHT = 74;
 
-export function shape(width: number): Shape {
+export type View = "grid" | "list";
+/** A row of the list: as high as a finger needs it. */
+const LIST_HEIGHT = 72;
+
+export function shape(width: number, view: View = "grid"): Shape {
+  if (view === "list") return { columns: 1, cardWidth: width, gap: 0, rowHeight: LIST_HEIGHT };
   const [least, gap] = width < NARROW ? [150, 12] : [250, 20];
   const columns = Math.max(1, Math.floor((width + gap) / (least + gap)));
   const cardWidth = Math.max(1, (width - gap * (columns - 1)) / columns);

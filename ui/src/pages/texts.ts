@@ -1,23 +1,24 @@
 /** The words of signing in and of the first visit. */
+import { translatable } from "../lib/language";
 import { t as shared } from "../lib/texts";
 
 const signIn = {
   title: "Sign in",
-  goOn: "Sign in to go on where you were.",
+  goOn: "Sign in to continue where you left off.",
   name: "Name",
   password: "Password",
   submit: "Sign in",
-  wrong: "The name or the password is wrong.",
-  missing: "Fill in your name and your password.",
-  usedLink: "This link does not work any more",
-  usedLinkText: "Each one signs in once, within a day. Sign in with your password, or get a new link.",
-  byLink: "This link signs you in, once.",
-  already: "You are signed in already: the link was not used.",
+  wrong: "Wrong name or password.",
+  missing: "Enter your name and password.",
+  usedLink: "This link no longer works",
+  usedLinkText: "A sign-in link works once, within a day. Sign in with your password, or get a new link.",
+  byLink: "This link signs you in once.",
+  already: "You are already signed in, so the link was not used.",
   noPassword: "No password, or forgotten it?",
-  linkText: "Rushes prints a link that signs you in when it first starts. A new one is made on the server's command line:",
+  linkText: "Rushes prints a sign-in link when it first starts. To get a new one, run this on the server:",
   command: "rushes users link NAME",
-  commandLabel: "Command that makes a new link",
-  linkHint: "NAME is yours; the first one is admin. Or ask an admin for a link. Then you can set a new password.",
+  commandLabel: "Command that creates a new link",
+  linkHint: "NAME is your user name; the first user is called admin. You can also ask an admin for a link. Then set a new password.",
 };
 
 const welcome = {
@@ -25,17 +26,18 @@ const welcome = {
   hello: (name: string) => `Welcome, ${name}`,
   step: (at: number, of: number) => `${at} of ${of}`,
   passwordTitle: "Choose a password",
-  passwordText: "Until you have one, only a fresh link signs you in. With a password you come back whenever you like.",
-  set: "Set the password",
+  passwordText: "Without a password you need a fresh link each time. With one you can sign in whenever you like.",
+  set: "Set password",
   skip: "Skip for now",
-  readyTitle: "Drop your first recording",
-  readyText: "Drop a video or a sound file here, or in the library. Then:",
+  readyTitle: "Add your first recording",
+  readyText: "Drop a video or audio file here, or choose one. Then:",
   lines: [
-    { title: "Watch it in seconds", text: "It plays while the other sizes are still being made." },
-    { title: "Read what is said", text: "Captions and a transcript come by themselves, on this server." },
-    { title: "Find every word", text: "Search goes to the second in which it was said." },
+    { title: "Watch it in seconds", text: "It plays while the other qualities are still being encoded." },
+    { title: "Read what was said", text: "Captions and a transcript are made automatically, on this server." },
+    { title: "Find every word", text: "Search takes you to the second it was said." },
   ],
-  toLibrary: "To the library",
+  choose: "Choose a file",
+  toLibrary: "Go to the library",
 };
 
-export const t = { ...shared, signIn, welcome };
+export const t = { ...shared, ...translatable({ signIn, welcome }) };

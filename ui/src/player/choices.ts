@@ -1,4 +1,5 @@
 /** What the player's settings offer. Pure. */
+import { formatNumber, locale } from "../lib/language";
 import type { PlayerState } from "./state.svelte";
 import { RATES } from "./shortcuts";
 import { t } from "./texts";
@@ -31,11 +32,11 @@ function group(name: string, choices: Choice[], now?: string): Group {
 function speed(player: PlayerState): Group {
   const { rate } = player.preferences;
   const choices = RATES.map((each) => ({
-    text: each === 1 ? t.player.normalSpeed : `${each}×`,
+    text: each === 1 ? t.player.normalSpeed : `${formatNumber(each)}×`,
     checked: each === rate,
     run: () => player.setRate(each),
   }));
-  return group(t.player.speed, choices, rate === 1 ? t.player.normalSpeed : `${rate}×`);
+  return group(t.player.speed, choices, rate === 1 ? t.player.normalSpeed : `${formatNumber(rate)}×`);
 }
 
 function quality(player: PlayerState): Group {
@@ -88,7 +89,7 @@ function captionSize(player: PlayerState): Group {
 /** "English" for "en", in the reader's own language; as it came when it is none. */
 export function languageName(code: string): string {
   try {
-    return (code && new Intl.DisplayNames(undefined, { type: "language" }).of(code)) || code;
+    return (code && new Intl.DisplayNames(locale, { type: "language" }).of(code)) || code;
   } catch {
     return code;
   }

@@ -2,6 +2,7 @@
 import { textsOf, type Texts } from "./manifest";
 import { parseStoryboard, type Tile } from "./storyboard";
 import { parseVtt, type Cue } from "./vtt";
+import { peaksOf } from "./waveform";
 
 export interface Has {
   storyboard: boolean;
@@ -82,14 +83,5 @@ export class Extras {
     } catch {
       return undefined;
     }
-  }
-}
-
-export function peaksOf(text: string): number[] {
-  try {
-    const said: unknown = JSON.parse(text).peaks;
-    return Array.isArray(said) ? said.filter((each): each is number => typeof each === "number") : [];
-  } catch {
-    return [];
   }
 }

@@ -1,6 +1,17 @@
 /** What the player remembers on this device. It goes without, where nothing may be stored. */
 type Store = Pick<Storage, "getItem" | "setItem">;
 
+const NOWHERE: Store = { getItem: () => null, setItem: () => {} };
+
+/** Even to ask for it may be forbidden: in a frame on another site. */
+export function storeOf(kind: "localStorage" | "sessionStorage"): Store {
+  try {
+    return globalThis[kind] ?? NOWHERE;
+  } catch {
+    return NOWHERE;
+  }
+}
+
 export interface Preferences {
   volume: number;
   muted: boolean;

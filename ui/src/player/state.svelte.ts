@@ -1,10 +1,11 @@
 /** One player: what it plays, how, and everything that can be done with it. */
 import { clock, percent } from "../lib/format";
+import { formatNumber } from "../lib/language";
 import { Edge } from "./edge.svelte";
 import { Extras, type Has } from "./extras.svelte";
 import { sameStreams } from "./manifest";
 import { readMaster, type Master } from "./master";
-import { keepPosition, keepPreferences, positionOf, readPreferences, type Preferences } from "./memory";
+import { keepPosition, keepPreferences, positionOf, readPreferences, storeOf, type Preferences } from "./memory";
 import type { Playback } from "./playback.svelte";
 import { canFloat, drawNatively, toggleFloating, toggleFullscreen } from "./screen";
 import { moved, type Selection } from "./selection";
@@ -20,11 +21,12 @@ export interface Source {
   has: Has;
 }
 
+const device = storeOf("localStorage");
 const SAID_MS = 900;
 const REFRESH_MS = 150;
 
 export class PlayerState {
-  preferences = $state<Preferences>(readPreferences(localStorage));
+  preferences = $state<Preferences>(readPreferences(device));
   stream = new Stream();
   extras = new Extras();
   edge = new Edge();
@@ -41,6 +43,9 @@ export class PlayerState {
   hasPip = $state(false);
   bufferedUntil = $state(0);
   helpIsOpen = $state(false);
+
+  /** Told where somebody is, every few seconds and in the end. */
+  onposition: ((seconds: number) => void) | undefined;
 
   private video: HTMLVideoElement | undefined;
   private box: HTMLElement | undefined;
@@ -104,7 +109,7 @@ export class PlayerState {
     if (!isOther) return this.refresh();
     const { playback } = this;
     const isAsked = moment !== undefined || playback.touched;
-    const left = isAsked ? undefined : positionOf(localStorage, source.id);
+    const left = isAsked ? undefined : positionOf(device, source.id);
     this.resumedAt = left ?? null;
     playback.reopen(moment ?? left ?? playback.start, false);
     void this.load();
@@ -204,7 +209,7 @@ export class PlayerState {
   setRate(rate: number): void {
     this.keep({ rate });
     if (this.video && !this.edge.isHeld) this.video.playbackRate = rate;
-    this.say(`${rate}×`);
+    this.say(`${formatNumber(rate)}×`);
   }
 
   setVolume(volume: number): void {
@@ -247,7 +252,7 @@ export class PlayerState {
 
   keep(preferences: Partial<Preferences>): void {
     Object.assign(this.preferences, preferences);
-    keepPreferences(localStorage, this.preferences);
+    keepPreferences(device, this.preferences);
   }
 
   say(text: string): void {
@@ -284,7 +289,8 @@ export class PlayerState {
     if (!source || !playback.ready || !playback.touched) return;
     // The end of something that grows is not its end.
     const whole = this.stream.isGrowing ? Infinity : playback.duration;
-    keepPosition(localStorage, source.id, playback.time, whole);
+    keepPosition(device, source.id, playback.time, whole);
+    this.onposition?.(playback.time);
   }
 
   /** Tries until it is there. */

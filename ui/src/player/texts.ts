@@ -1,4 +1,5 @@
 /** The words of the player. */
+import { translatable } from "../lib/language";
 import { t as shared } from "../lib/texts";
 
 const player = {
@@ -7,10 +8,10 @@ const player = {
   name: (title: string) => `Player: ${title}`,
   play: "Play",
   pause: "Pause",
-  seek: "Position",
+  seek: "Seek",
   timeOf: (time: string, whole: string) => `${time} of ${whole}`,
   mute: "Mute",
-  unmute: "Sound on",
+  unmute: "Unmute",
   muted: "Muted",
   volume: "Volume",
   volumeAt: (percent: string) => `Volume ${percent}`,
@@ -31,38 +32,38 @@ const player = {
   auto: "Automatic",
   autoNow: (name: string) => `Automatic (${name})`,
   original: (size: string) => `${size} (original)`,
-  sound: "Sound",
+  sound: "Audio",
   soundNumber: (n: number) => `Track ${n}`,
   pip: "Picture in picture",
   fullscreen: "Full screen",
-  leaveFullscreen: "Leave full screen",
+  leaveFullscreen: "Exit full screen",
   shortcuts: "Keyboard shortcuts",
   copyMoment: (clock: string) => `Copy link at ${clock}`,
   growing: "Still encoding – you can watch what is there",
-  waitingForMore: "Waiting for the next part to be encoded…",
+  waitingForMore: "Waiting for the next part…",
   loading: "Loading…",
-  reconnecting: "The connection is lost. Trying again…",
+  reconnecting: "The connection is lost. Reconnecting…",
   newVersion: "A new version is ready",
   moreQualities: "All qualities are ready",
   switch: "Switch",
   notNow: "Not now",
-  resumed: (clock: string) => `Continued at ${clock}`,
+  resumed: (clock: string) => `Resumed at ${clock}`,
   startOver: "Start over",
   retry: "Retry",
   troubles: {
-    network: "The server cannot be reached. It is tried again by itself as soon as possible.",
-    gone: "This version cannot be had any more. Retry looks for a newer one.",
+    network: "The server cannot be reached. Playback resumes as soon as it answers.",
+    gone: "This version is no longer available. Retry looks for a newer one.",
     media: "Your browser could not play this. Retry may help, or choose another quality.",
     unsupported: "This browser cannot play streams. A current Firefox, Chrome, Edge or Safari can.",
   },
   keys: [
     [["k", "Space"], "Play or pause"],
-    [["j", "l"], "10 seconds back, forward"],
-    [["←", "→"], "5 seconds back, forward"],
+    [["j", "l"], "Back, forward 10 seconds"],
+    [["←", "→"], "Back, forward 5 seconds"],
     [["↑", "↓"], "Louder, quieter"],
-    [["0", "…", "9"], "To 0 % … 90 %"],
-    [["Home", "End"], "To the beginning, the end"],
-    [[",", "."], "One frame back, forward"],
+    [["0", "…", "9"], "Jump to 0 % … 90 %"],
+    [["Home", "End"], "Jump to the start, the end"],
+    [[",", "."], "Back, forward one frame"],
     [["<", ">"], "Slower, faster"],
     [["m"], "Mute"],
     [["c"], "Captions"],
@@ -72,4 +73,4 @@ const player = {
   ] as [string[], string][],
 };
 
-export const t = { ...shared, player };
+export const t = { ...shared, ...translatable({ player }) };

@@ -1,4 +1,15 @@
-/** As many bars as fit, each as tall as the loudest of its part. Quiet recordings are shown larger. Pure. */
+/** The sound, as the server tells it and as it is drawn. Pure. */
+
+export function peaksOf(text: string): number[] {
+  try {
+    const said: unknown = JSON.parse(text).peaks;
+    return Array.isArray(said) ? said.filter((each): each is number => typeof each === "number") : [];
+  } catch {
+    return [];
+  }
+}
+
+/** As many bars as fit, each as tall as the loudest of its part. Quiet recordings are shown larger. */
 export function barsOf(peaks: number[], count: number): number[] {
   if (!peaks.length || count < 1) return [];
   const loudest = peaks.reduce((most, each) => Math.max(most, each), 0);

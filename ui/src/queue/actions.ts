@@ -34,13 +34,13 @@ export async function resume(kind: string): Promise<string[]> {
 }
 
 const ASKED = {
-  cancel: { title: t.queue.bulk.cancelTitle, text: t.queue.bulk.cancelText, yes: t.queue.bulk.cancelYes, done: t.queue.bulk.canceledMany },
-  retry: { title: t.queue.bulk.retryTitle, text: t.queue.bulk.retryText, yes: t.queue.bulk.retryYes, done: t.queue.bulk.retriedMany },
+  cancel: () => ({ title: t.queue.bulk.cancelTitle, text: t.queue.bulk.cancelText, yes: t.queue.bulk.cancelYes, done: t.queue.bulk.canceledMany }),
+  retry: () => ({ title: t.queue.bulk.retryTitle, text: t.queue.bulk.retryText, yes: t.queue.bulk.retryYes, done: t.queue.bulk.retriedMany }),
 };
 
 /** Says how many it would be, asks, does it. Returns whether it was done. */
 export async function actOnAll(action: "cancel" | "retry", filter: Wanted): Promise<boolean> {
-  const words = ASKED[action];
+  const words = ASKED[action]();
   try {
     const { matched } = await act(action, filter, true);
     if (!matched) {

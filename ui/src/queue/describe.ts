@@ -4,7 +4,7 @@ import { ago, percent, span, speed } from "../lib/format";
 import { kinds } from "../lib/kinds.svelte";
 import { t } from "./texts";
 
-export type Tone = "plain" | "good" | "busy" | "wait" | "bad" | "info";
+export type Tone = "plain" | "good" | "busy" | "wait" | "bad";
 
 const TONES: Record<string, Tone> = {
   queued: "wait",

@@ -1,5 +1,5 @@
 /** What became of jobs over time: figures for the charts, and the same in words. Pure. */
-import { count, span } from "../lib/format";
+import { count, span, time, weekdayTime } from "../lib/format";
 import type { components } from "../lib/schema";
 import { t } from "./texts";
 
@@ -51,10 +51,7 @@ export function timesText(history: History, range: Range): string {
 }
 
 export function moment(at: string | number | null, range: Range): string {
-  const when = new Date(at ?? 0);
-  const time = when.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
-  if (range < 168) return time;
-  return `${when.toLocaleDateString(undefined, { weekday: "short" })} ${time}`;
+  return (range < 168 ? time : weekdayTime)(at);
 }
 
 /** One bucket in words, for who points at it. */

@@ -1,4 +1,6 @@
 /** A log that comes in pieces, as lines for people. Pure. */
+import { exactTime } from "../lib/format";
+
 export const MOST_LINES = 3_000;
 
 export class LineReader {
@@ -22,6 +24,5 @@ export function forPeople(line: string): { time: string; text: string } {
   const at = line.indexOf(" ");
   const when = at > 0 ? Date.parse(line.slice(0, at)) : NaN;
   if (Number.isNaN(when)) return { time: "", text: line };
-  const time = new Date(when).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-  return { time, text: line.slice(at + 1) };
+  return { time: exactTime(when), text: line.slice(at + 1) };
 }

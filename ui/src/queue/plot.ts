@@ -24,7 +24,7 @@ export interface Options {
 const HEIGHT = 116;
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000];
 const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
-const FONT = "11px system-ui, sans-serif";
+const FONT_PX = 12;
 
 /** What a token stands for just now: canvases know nothing of them. */
 function resolved(box: HTMLElement, token: string): string {
@@ -36,14 +36,25 @@ function resolved(box: HTMLElement, token: string): string {
   return colour;
 }
 
+/** How wide words are on the canvas. */
+function ruler(font: string): (text: string) => number {
+  const context = document.createElement("canvas").getContext("2d")!;
+  context.font = font;
+  return (text) => context.measureText(text).width;
+}
+
 export function draw(box: HTMLElement, options: Options): uPlot {
   const colour = (token: string) => resolved(box, token);
+  const font = `${FONT_PX}px ${getComputedStyle(box).fontFamily}`;
+  const widthOf = ruler(font);
+  // A time stands under its place, half of it to the right: the last one needs that much room.
+  const timeWidth = Math.max(0, ...options.times.slice(0, 50).map((each) => widthOf(options.time(each))));
   const data = [options.times, ...options.series.map((each) => each.values)] as uPlot.AlignedData;
   const plot = new uPlot(
     {
       width: Math.max(80, box.clientWidth),
       height: HEIGHT,
-      padding: [8, 4, 0, 0],
+      padding: [8, Math.ceil(timeWidth / 2), 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
       scales: {
@@ -53,18 +64,18 @@ export function draw(box: HTMLElement, options: Options): uPlot {
       axes: [
         {
           stroke: colour("--muted"),
-          font: FONT,
-          size: 22,
+          font,
+          size: 24,
           gap: 4,
-          space: 64,
+          space: timeWidth + 16,
           grid: { show: false },
           ticks: { show: false },
           values: (_, splits) => splits.map(options.time),
         },
         {
           stroke: colour("--muted"),
-          font: FONT,
-          size: 46,
+          font,
+          size: (_, values) => Math.ceil(Math.max(20, ...(values ?? []).map(widthOf))) + 12,
           gap: 4,
           space: 30,
           grid: { stroke: colour("--border"), width: 1 },

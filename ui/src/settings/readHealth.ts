@@ -12,7 +12,7 @@ export async function readHealth(): Promise<Answers> {
     either(api.GET("/health")),
     ok(api.GET("/api/v1/settings")),
   ]);
-  const minFree = Object.values(settings).flat().find((each) => each.name === MIN_FREE)?.value;
+  const minFree = settings.items.find((each) => each.name === MIN_FREE)?.value;
   return { details, ready, health, minFreeBytes: typeof minFree === "number" ? minFree : 0 };
 }
 

@@ -41,6 +41,12 @@ export class Draft {
     };
   }
 
+  /** Whether the segment is what was written: the server has it, though nobody heard so. */
+  isIn(segment: Segment | undefined): boolean {
+    const text = oneLine(this.text);
+    return segment ? segment.text === text && segment.speaker === this.speaker : !text;
+  }
+
   /** Whether the segment is still what the writing began with. */
   fits(segment: Segment | undefined): boolean {
     return segment?.text === this.base.text && segment.speaker === this.base.speaker;

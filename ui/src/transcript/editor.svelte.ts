@@ -80,7 +80,8 @@ export class Editor {
 
   /** What was being written when the page was left. Returns how much that is. */
   bringBack(): number {
-    const kept = keptDrafts(this.doc.mediaId).filter((each) => !this.drafts.has(each.id));
+    const found = keptDrafts(this.doc.mediaId).filter((each) => !this.drafts.has(each.id));
+    const kept = found.filter((each) => !each.isIn(this.segment(each.id)));
     for (const draft of kept) {
       const segment = this.segment(draft.id);
       if (draft.fits(segment)) draft.state = "failed";
@@ -89,6 +90,7 @@ export class Editor {
       draft.isOld = true;
       this.drafts.set(draft.id, draft);
     }
+    if (kept.length < found.length) this.keep();
     return kept.length;
   }
 

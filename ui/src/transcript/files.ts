@@ -1,10 +1,13 @@
 /** Transcripts that are taken along, and captions that are brought. */
 import { api, idempotencyKey, ok, type TranscriptInfo } from "../lib/api";
+import type { paths } from "../lib/schema";
 import type { Segment } from "./segments";
 import { nameOf } from "./speakers";
 import { t } from "./texts";
 
-export const FORMATS = ["vtt", "srt", "txt", "json"] as const;
+/** As the server offers them; captions first. */
+type Format = NonNullable<NonNullable<paths["/api/v1/media/{media_id}/transcript"]["get"]["parameters"]["query"]>["format"]>;
+export const FORMATS = ["vtt", "srt", "txt", "docx", "md", "csv", "json"] as const satisfies readonly Format[];
 export const CAPTION_FILES = ".vtt,.srt,.txt,.json,text/vtt,application/x-subrip,text/plain,application/json";
 const TYPES: Readonly<Record<string, string>> = { srt: "application/x-subrip", txt: "text/plain", json: "application/json" };
 const IMPORT_LIMIT_BYTES = 10 * 2 ** 20;

@@ -1,9 +1,11 @@
 /** How somebody reads a transcript: where they are, what they look for, what they want to see. */
+import { storeOf } from "../player/memory";
 import type { Playback } from "../player/playback.svelte";
 import { findAll, firstFrom, marksOf } from "./find";
 import { segmentAt, wordAt, type Segment, type Mark } from "./segments";
 
 const UNSURE_SHOWN = "rushes.transcript.unsure";
+const device = storeOf("localStorage");
 const NO_MARKS: Mark[] = [];
 
 export class Find {
@@ -44,7 +46,7 @@ export class Find {
 export class View {
   /** Whether a click on the text is for writing. */
   isEditing = $state(false);
-  showUnsure = $state(localStorage.getItem(UNSURE_SHOWN) !== "no");
+  showUnsure = $state(device.getItem(UNSURE_SHOWN) !== "no");
   /** Whether the text moves with what is heard. */
   isFollowing = $state(true);
   /** The segment that the keyboard is at. */
@@ -65,7 +67,7 @@ export class View {
   toggleUnsure(): void {
     this.showUnsure = !this.showUnsure;
     try {
-      localStorage.setItem(UNSURE_SHOWN, this.showUnsure ? "yes" : "no");
+      device.setItem(UNSURE_SHOWN, this.showUnsure ? "yes" : "no");
     } catch {
       // It counts until the page is closed.
     }

@@ -1,30 +1,31 @@
 /** The words of the trash. */
-import { plural, short, t as shared } from "../lib/texts";
+import { plural, translatable } from "../lib/language";
+import { short, t as shared } from "../lib/texts";
 
 const trash = {
   title: "Trash",
-  holds: (n: number, size: string) => `${plural(n, "item", "items")} · ${size}`,
-  kept: (days: number) => `What you delete stays here for ${plural(days, "day", "days")}, then it is gone for good.`,
-  counts: "Until then it counts towards the space you use.",
+  holds: (n: number, size: string) => `${plural(n, "recording", "recordings")} · ${size}`,
+  kept: (days: number) => `What you delete stays here for ${plural(days, "day", "days")}, then it is deleted permanently.`,
+  counts: "Until then it counts toward the space you use.",
   deletedOn: (day: string) => `Deleted ${day}`,
-  left: (days: number) => (days ? `${plural(days, "day", "days")} left` : "Gone within a day"),
+  left: (days: number) => (days ? `${plural(days, "day", "days")} left` : "Less than a day left"),
   restore: "Restore",
   restoreOne: (title: string) => `Restore “${title}”`,
   restoreAll: "Restore all",
   restored: (title: string) => `“${short(title)}” is back in the library.`,
-  restoredMany: (n: number) => `${plural(n, "item is", "items are")} back in the library.`,
-  purge: "Delete for ever",
-  purgeOne: (title: string) => `Delete “${title}” for ever`,
-  purgeTitle: (title: string) => `Delete “${short(title)}” for ever?`,
-  purgeText: "The recording, its versions and its transcript are removed. This cannot be undone.",
-  purged: (n: number) => `${plural(n, "item is", "items are")} deleted for ever.`,
+  restoredMany: (n: number) => `${plural(n, "recording is", "recordings are")} back in the library.`,
+  purge: "Delete permanently",
+  purgeOne: (title: string) => `Delete “${title}” permanently`,
+  purgeTitle: (title: string) => `Delete “${short(title)}” permanently?`,
+  purgeText: "The recording, its versions and its transcript are deleted. This cannot be undone.",
+  purged: (n: number) => `${plural(n, "recording", "recordings")} deleted permanently.`,
   empty: "Empty trash",
-  emptyTitle: (n: number) => `Delete ${plural(n, "recording", "recordings")} for ever?`,
-  emptyText: (size: string) => `${size} are removed from the server. This cannot be undone.`,
+  emptyTitle: (n: number) => `Delete ${plural(n, "recording", "recordings")} permanently?`,
+  emptyText: (size: string) => `This frees ${size} on the server and cannot be undone.`,
   emptyNow: "The trash is empty",
-  goneAlready: "Somebody was quicker: it is not in the trash any more.",
+  goneAlready: "It is no longer in the trash.",
   more: "Show more",
   failed: "The trash could not be loaded",
 };
 
-export const t = { ...shared, trash };
+export const t = { ...shared, ...translatable({ trash }) };

@@ -10,6 +10,8 @@ export interface Given {
   leftOut: number;
   /** Ways back to some of them. */
   handles?: Map<File, Handle>;
+  /** Where some of them lay: `Holidays/2020`, from the folder that was given. */
+  folders?: Map<File, string>;
 }
 
 type Item = DataTransferItem & { getAsFileSystemHandle?: () => Promise<Handle | null> };
@@ -24,7 +26,12 @@ export function isMedia(file: { name: string; type: string }): boolean {
 export function chosen(files: File[]): Given {
   const inFolder = (file: File) => Boolean(file.webkitRelativePath);
   const kept = files.filter((file) => !inFolder(file) || isMedia(file));
-  return { files: kept, leftOut: files.length - kept.length };
+  const folders = new Map(kept.filter(inFolder).map((file) => [file, folderOf(file.webkitRelativePath)]));
+  return { files: kept, leftOut: files.length - kept.length, folders };
+}
+
+function folderOf(path: string): string {
+  return path.split("/").slice(0, -1).filter(Boolean).join("/");
 }
 
 /** Has to be called before the event is over; the walk through the folders takes its time. */
@@ -57,30 +64,33 @@ export async function picked(ways: Handle[]): Promise<Given> {
 
 export async function gather(entries: (FileSystemEntry | File)[]): Promise<Given> {
   const files: File[] = [];
+  const folders = new Map<File, string>();
   let leftOut = 0;
   for (const entry of entries) {
     if (entry instanceof File) files.push(entry);
     else if (entry.isFile) files.push(await fileOf(entry as FileSystemFileEntry));
     else {
-      for (const file of await within(entry as FileSystemDirectoryEntry)) {
+      for (const [file, folder] of await within(entry as FileSystemDirectoryEntry)) {
+        folders.set(file, folder);
         if (isMedia(file)) files.push(file);
         else leftOut += 1;
       }
     }
   }
-  return { files, leftOut };
+  return { files, leftOut, folders };
 }
 
-async function within(folder: FileSystemDirectoryEntry): Promise<File[]> {
-  const files: File[] = [];
+async function within(folder: FileSystemDirectoryEntry, above = ""): Promise<[File, string][]> {
+  const name = above ? `${above}/${folder.name}` : folder.name;
+  const files: [File, string][] = [];
   const reader = folder.createReader();
   for (;;) {
     // Browsers answer a hundred at a time, and nothing when that was all.
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (!some.length) return files;
     for (const entry of some.sort((a, b) => a.name.localeCompare(b.name))) {
-      if (entry.isDirectory) files.push(...(await within(entry as FileSystemDirectoryEntry)));
-      else files.push(await fileOf(entry as FileSystemFileEntry));
+      if (entry.isDirectory) files.push(...(await within(entry as FileSystemDirectoryEntry, name)));
+      else files.push([await fileOf(entry as FileSystemFileEntry), name]);
     }
   }
 }

@@ -5,7 +5,7 @@ export interface UploadOptions {
   transcribe: boolean;
   /** Empty: it is detected. */
   language: string;
-  /** Empty: as the server is set. */
+  /** Empty: only where each speaker has a channel, or as the transcription profile says. */
   diarize: "" | "yes" | "no";
   /** Empty: the default one. */
   profile: string;
@@ -33,7 +33,7 @@ export function optionsOf(text: string | null): UploadOptions {
 }
 
 /** As an upload tells the server. */
-export function metadataOf(file: { name: string; type: string }, options: UploadOptions): Record<string, string> {
+export function metadataOf(file: { name: string; type: string }, options: UploadOptions & { folder?: string }): Record<string, string> {
   return {
     filename: file.name,
     ...(file.type ? { filetype: file.type } : {}),
@@ -42,6 +42,7 @@ export function metadataOf(file: { name: string; type: string }, options: Upload
     ...(options.transcribe && options.diarize ? { diarize: String(options.diarize === "yes") } : {}),
     ...(options.transcribe && options.speechProfile ? { transcription_profile: options.speechProfile } : {}),
     ...(options.profile ? { profile: options.profile } : {}),
+    ...(options.folder ? { folder: options.folder } : {}),
   };
 }
 

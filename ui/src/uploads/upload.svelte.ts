@@ -48,7 +48,7 @@ export class Upload {
   constructor(
     readonly file: File,
     owner: string,
-    private options: UploadOptions,
+    private options: UploadOptions & { folder: string },
     private ends: Ends,
     private handle?: Handle,
   ) {

@@ -70,11 +70,11 @@ class Uploads {
     return this.items.some((each) => each.mark === mark && each.isOpen);
   }
 
-  add({ files, leftOut, handles }: Given): void {
+  add({ files, leftOut, handles, folders }: Given): void {
     const known = new Set(this.open.map((each) => each.mark));
     const ends = { changed: () => this.pump(), signedOut: () => this.signedOut() };
     const made = files
-      .map((file) => new Upload(file, this.owner, options.now, ends, handles?.get(file)))
+      .map((file) => new Upload(file, this.owner, { ...options.now, folder: folders?.get(file) ?? "" }, ends, handles?.get(file)))
       .filter((each) => !known.has(each.mark) && known.add(each.mark));
     this.items = [...this.items.filter((each) => !(each.state === "failed" && known.has(each.mark))), ...made];
     this.unfinished = this.unfinished.filter((each) => !known.has(markOf(each.key)));

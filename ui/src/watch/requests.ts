@@ -3,6 +3,7 @@ import { api, idempotencyKey, ok, type Job, type Media } from "../lib/api";
 import { confirm } from "../lib/confirm.svelte";
 import { kinds } from "../lib/kinds.svelte";
 import { attempt, toasts } from "../lib/toasts.svelte";
+import { exportBody, type ExportChoice } from "./options";
 import { t } from "./texts";
 
 const path = (media: Media) => ({ path: { media_id: media.id }, header: idempotencyKey() });
@@ -16,6 +17,16 @@ export async function resetEdits(media: Media): Promise<void> {
   if (!(await confirm({ title: t.watch.resetTitle, text: t.watch.resetText, yes: t.watch.resetYes }))) return;
   const body = { start: 0, reset: true };
   await attempt(() => ok(api.POST("/api/v1/media/{media_id}/trim", { params: path(media), body })), t.watch.resetStarted);
+}
+
+export async function exportFile(media: Media, choice: ExportChoice): Promise<boolean> {
+  const body = exportBody(choice, media.duration ?? null);
+  return attempt(() => ok(api.POST("/api/v1/media/{media_id}/exports", { params: path(media), body })), t.watch.exports.started);
+}
+
+export async function removeExport(media: Media, id: string): Promise<void> {
+  const params = { path: { media_id: media.id, export_id: id } };
+  await attempt(() => ok(api.DELETE("/api/v1/media/{media_id}/exports/{export_id}", { params })), t.watch.exports.removed);
 }
 
 export async function run(media: Media, kind: string): Promise<void> {

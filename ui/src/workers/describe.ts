@@ -1,6 +1,6 @@
 /** Workers in words. Pure. */
 import type { Worker } from "../lib/api";
-import { bytes } from "../lib/format";
+import { bytes, time, weekdayTime } from "../lib/format";
 import { kinds } from "../lib/kinds.svelte";
 import { t } from "./texts";
 
@@ -31,9 +31,8 @@ export function statusText(worker: Worker, now: number): string {
 /** "22:00", or "Mon 22:00" if that is not within a day; "" if it does not rest. */
 export function restsUntil(worker: Worker, now: number): string {
   if (!worker.resting_until) return "";
-  const until = new Date(worker.resting_until);
-  const soon = until.getTime() - now < 24 * 3600 * 1000;
-  return until.toLocaleString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(soon ? {} : { weekday: "short" }) });
+  const isSoon = Date.parse(worker.resting_until) - now < 24 * 3600 * 1000;
+  return (isSoon ? time : weekdayTime)(worker.resting_until);
 }
 
 /** What an admin may say of it. */
@@ -81,7 +80,7 @@ export function sorted(workers: Worker[]): Worker[] {
 export const isOnline = (worker: Worker): boolean => worker.status === "idle" || worker.status === "busy";
 /** Only there for what nobody has to look after. */
 export const isHousekeeper = (worker: Worker): boolean =>
-  isInside(worker) && worker.kinds.length > 0 && worker.kinds.every((kind) => kinds.isHousekeeping(kind));
+  isInside(worker) && worker.kinds.length > 0 && worker.kinds.every((kind) => kinds.isServersOwn(kind));
 export const isInside = (worker: Worker): boolean => worker.metadata["place"] === "server";
 
 /** "Rushes 1.2 · Linux x86_64 · 8 cores · 16.0 GB memory", of what it has told. */
@@ -96,6 +95,27 @@ export function machineOf(worker: Worker): string {
     typeof memory === "number" ? t.workers.memory(bytes(memory)) : "",
   ];
   return words.filter(Boolean).join(" · ");
+}
+
+/** Cores and memory of the machines, each counted once: those inside one server share its machine. */
+export function powerOf(workers: Worker[]): { cores: number; memory: number } {
+  const machines = new Map(workers.map((each) => [machineKey(each), each.metadata as Record<string, unknown>]));
+  const sum = (name: string) => [...machines.values()].reduce((all, each) => all + (typeof each[name] === "number" ? each[name] : 0), 0);
+  return { cores: sum("cores"), memory: sum("memory_bytes") };
+}
+
+function machineKey(worker: Worker): string {
+  const host = worker.metadata["host"];
+  return typeof host === "string" && host ? host : isInside(worker) ? "" : worker.id;
+}
+
+/** How many are online for each kind that somebody can do. */
+export function workersByKind(workers: Worker[]): [string, number][] {
+  const able = new Map<string, number>();
+  for (const worker of workers) {
+    for (const kind of worker.kinds) able.set(kind, (able.get(kind) ?? 0) + (isOnline(worker) ? 1 : 0));
+  }
+  return [...able].sort(([one, first], [other, second]) => second - first || one.localeCompare(other));
 }
 
 export const wordOf = (capability: string): string => t.workers.words[capability] ?? capability;
