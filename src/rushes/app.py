@@ -40,6 +40,7 @@ from rushes.jobs.queue import Enqueued, Queue
 from rushes.jobs.read_store import Attempt, JobCount, JobFilter
 from rushes.jobs.terms import QueueTerms
 from rushes.jobs.why import Explanation
+from rushes.live_settings import LiveSettings
 from rushes.metrics import Metrics
 from rushes.records import JsonObject
 from rushes.redis_link import RedisLink
@@ -76,17 +77,18 @@ class Rushes:
         clock: clocks.Clock | None = None,
         migrate: bool = True,
     ) -> None:
-        self.settings = settings or config.load()
+        given = settings or config.load()
         self.metrics = Metrics()
         # None where Redis is not used.
-        self.redis = redis_link.open_link(self.settings)
-        self.db = Database(database_url or self.settings.database_url, clock)
+        self.redis = redis_link.open_link(given)
+        self.db = Database(database_url or given.database_url, clock)
         self._handlers: dict[str, Handler] = {}
         self._one_shots: dict[tuple[str, ...], Worker] = {}
         try:
-            if migrate and self.settings.migrate == "auto":
+            if migrate and given.migrate == "auto":
                 schema.migrate(self.db)
             schema.check(self.db)
+            self.live = LiveSettings(self.db, given)
         except BaseException:
             self.db.close()
             raise
@@ -110,13 +112,18 @@ class Rushes:
         )
         self.retention = retention.Retention(
             self.db,
-            Keep(
-                jobs_ms=_kept_ms(self.settings.job_retention),
-                housekeeping_ms=_kept_ms(self.settings.housekeeping_retention),
-            ),
-            event_ms=int(self.settings.event_retention * 1000),
-            worker_ms=_kept_ms(self.settings.worker_retention),
+            **_kept(self.settings),
         )
+        self.live.on_change.append(self._use)
+
+    @property
+    def settings(self) -> config.Settings:
+        """Of this moment: admins may change some while it runs."""
+        return self.live.now
+
+    def _use(self, settings: config.Settings) -> None:
+        self.queue.terms = terms(settings)
+        self.retention.keep(**_kept(settings))
 
     @cached_property
     def storage(self) -> Storage:
@@ -210,7 +217,8 @@ class Rushes:
         threads = [Supervised(each.run, f"worker {n}", asked) for n, each in enumerate(crew, 1)]
         tidying = Supervised(self.chores.run, "chores", asked)
         forgetting = Supervised(self.retention.run, "retention", asked)
-        for thread in (*threads, tidying, forgetting):
+        rereading = Supervised(self.live.run, "settings", asked)
+        for thread in (*threads, tidying, forgetting, rereading):
             thread.start()
         asked.wait()
         for each in crew:
@@ -221,8 +229,9 @@ class Rushes:
             each.abandon()
         self.chores.stop()
         self.retention.stop()
-        tidying.join(STOP_SECONDS)
-        forgetting.join(STOP_SECONDS)
+        self.live.stop()
+        for thread in (tidying, forgetting, rereading):
+            thread.join(STOP_SECONDS)
 
     # Jobs
 
@@ -294,6 +303,7 @@ class Rushes:
     def close(self) -> None:
         self.chores.stop()
         self.retention.stop()
+        self.live.stop()
         self.bell.close()
         self.db.close()
 
@@ -361,6 +371,19 @@ def _connection_of(connection: sa.Connection | sa.orm.Session) -> sa.Connection:
     import sqlalchemy as sa
 
     return connection if isinstance(connection, sa.Connection) else connection.connection()
+
+
+def _kept(settings: config.Settings) -> dict[str, Any]:
+    """For `Retention`."""
+    return {
+        "keep": Keep(
+            jobs_ms=_kept_ms(settings.job_retention),
+            housekeeping_ms=_kept_ms(settings.housekeeping_retention),
+        ),
+        "event_ms": int(settings.event_retention * 1000),
+        "worker_ms": _kept_ms(settings.worker_retention),
+        "export_ms": _kept_ms(settings.export_retention),
+    }
 
 
 def _kept_ms(seconds: float) -> int | None:

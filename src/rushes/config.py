@@ -12,18 +12,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from rushes import errors
-from rushes.settings import (
-    CONFIG,
-    DEFAULT_FILE,
-    FIELDS,
-    PREFIX,
-    variable,
-)
+from rushes.setting_field import CONFIG, DEFAULT, DEFAULT_FILE, PREFIX, BadValue
+from rushes.setting_field import SettingOrigin as SettingOrigin
+from rushes.settings import FIELDS, variable
 from rushes.settings import Settings as Settings
 from rushes.units import format_seconds
 
@@ -57,17 +51,6 @@ OLD_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SettingOrigin:
-    """`source` is the variable or the file that said it; empty for a default."""
-
-    kind: Literal["default", "environment", "file"]
-    source: str = ""
-
-
-DEFAULT = SettingOrigin("default")
-
-
 def load(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
     """From the process's environment and working directory, unless others are given."""
     return load_with_origins(environ, directory)[0]
@@ -86,7 +69,7 @@ def load_with_origins(
     if given.problems:
         raise errors.BadSetting(_sentence(given.problems))
     data_dir = directory / given.values.get("data_dir", FIELDS["data_dir"].default)
-    settings = Settings(**{**given.values, "data_dir": data_dir})
+    settings = Settings(**{**given.values, "data_dir": data_dir}, origins=given.origins)
     return settings, {name: given.origins.get(name, DEFAULT) for name in FIELDS}
 
 
@@ -115,18 +98,20 @@ class _PartialSettings:
 
     def take(self, name: str, value: Any, origin: SettingOrigin, label: str) -> None:
         try:
-            self.values[name] = FIELDS[name].convert(value)
+            self.values[name] = FIELDS[name].read(value)
             self.origins[name] = origin
-        except msgspec.ValidationError:
-            said = "" if FIELDS[name].secret else f", not {_short(value)}"
-            self.problems.append(f"{label}: must be {FIELDS[name].expected}{said}")
+        except BadValue as error:
+            self.problems.append(f"{label}: {error}")
             self.wrong.add(name)
 
     def refuse_unknown(self, name: str, label: str, known: Mapping[str, str]) -> None:
-        """`known` maps the names that are compared to the names that are suggested."""
-        near = difflib.get_close_matches(name.lower().removeprefix("rushes_"), known, n=1)
-        hint = f"; did you mean {known[near[0]]}?" if near else ""
-        self.problems.append(f"{label}: there is no such setting{hint}")
+        self.problems.append(f"{label}: {no_such(name, known)}")
+
+
+def no_such(name: str, known: Mapping[str, str]) -> str:
+    """`known` maps the names that are compared to the names that are suggested."""
+    near = difflib.get_close_matches(name.lower().removeprefix("rushes_"), known, n=1)
+    return "there is no such setting" + (f"; did you mean {known[near[0]]}?" if near else "")
 
 
 def _read_file(given: _PartialSettings, environ: Mapping[str, str], directory: Path) -> None:
@@ -191,7 +176,8 @@ def make_data_dir(path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise errors.BadSetting(
-            f"RUSHES_DATA_DIR: {path} cannot be made: {error.strerror}"
+            f"RUSHES_DATA_DIR: {path} cannot be made: {error.strerror}; name a folder on a disk"
+            " that has room and may be written"
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise errors.BadSetting(
@@ -219,11 +205,6 @@ def _check_together(given: _PartialSettings) -> None:
         given.problems.append(
             f"{variable('queue_mode')}: {mode} needs {variable('redis_url')}, which is not set"
         )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _sentence(problems: list[str]) -> str:

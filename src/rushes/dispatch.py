@@ -164,11 +164,8 @@ class Dispatch(Files):
         if standing is not None:
             told = shown_standing(standing)
             self._db.run(lambda tx: fleet.stand(tx, worker_id, told))
-        elif self.known is not None and not claims and not stalled:
-            known = self.known.beat(worker_id, answered)
-            if known is not None:
-                self._metrics.heartbeat_answered(began, "memory")
-                return self._pulse({}, known)
+        elif not claims and not stalled and (pulse := self.idle_pulse(worker_id, answered)):
+            return pulse
         if answered:
             held = [*claims, *stalled]
             self._db.run(lambda tx: self._queue.free_unheard_of(tx, worker_id, answered, held))
@@ -184,6 +181,16 @@ class Dispatch(Files):
         self._metrics.heartbeat_answered(began, "database")
         return self._pulse(beats, word)
 
+    def idle_pulse(self, worker_id: str, answered: Sequence[str]) -> Pulse | None:
+        """The answer to a worker that holds nothing and was heard of lately, without asking the
+        database; None: it has to be asked."""
+        began = time.monotonic()
+        word = self.known.beat(worker_id, answered) if self.known is not None else None
+        if word is None:
+            return None
+        self._metrics.heartbeat_answered(began, "memory")
+        return self._pulse({}, word)
+
     def _pulse(self, beats: Mapping[str, Beat], word: AdminWord) -> Pulse:
         return Pulse(beats, not word.may_work, self.lease_seconds, word.settings, word.etag)
 
@@ -198,7 +205,7 @@ class Dispatch(Files):
             job = jobs.held(tx, claim)
         if job is None:
             raise errors.ClaimLost("the claim is not held any more")
-        if job.division is not None:
+        if job.division is not None and not kinds.is_quick(job.kind):
             # Of its whole it can say nothing new.
             return 0
         listed = cleaned(planned(renditions))
@@ -208,7 +215,8 @@ class Dispatch(Files):
             job = jobs.lock_if_held(tx, claim)
             if job is None:
                 raise errors.ClaimLost("the claim is not held any more")
-            if job.media_id is not None and kinds.output_of(job.kind) == kinds.WATCH:
+            makes = kinds.output_of(job.kind) == kinds.WATCH or kinds.is_quick(job.kind)
+            if job.media_id is not None and makes:
                 version_id = library.start_version(tx, claim, job.media_id)
                 if media_store.declare(tx, version_id, declared):
                     playback_store.note_watchable(tx, version_id)

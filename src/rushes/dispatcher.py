@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from rushes import errors
+from rushes import errors, kinds
 from rushes.accounts.known_workers import KnownWorkers
 from rushes.dispatch import Dispatch
 from rushes.jobs.policy import Look
@@ -309,9 +309,10 @@ class Dispatcher:
 
 
 def _groups(waiting: Iterable[Waiting]) -> list[tuple[Claimant, list[Waiting]]]:
-    """By who is alike; by identity, because there are many of them and each look sorts them."""
+    """By who is alike; by identity, because there are many of them and each look sorts them. Those
+    for what is quick come last: who can do the whole of a job at once needs no beginning of it."""
     groups: dict[int, tuple[Claimant, list[Waiting]]] = {}
     for each in waiting:
         if not each.answer.done():
             groups.setdefault(id(each.alike), (each.alike, []))[1].append(each)
-    return list(groups.values())
+    return sorted(groups.values(), key=lambda group: all(map(kinds.is_quick, group[0].kinds)))

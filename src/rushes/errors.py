@@ -4,14 +4,15 @@ RushesError
 ├── Invalid          the request can never work      BadField · BadSetting · UnsupportedDatabase
 │                                                    TooLarge · UnsupportedMedia · WrongChecksum
 │                                                    NotSupported
-├── NotFound         no such thing                   Gone · NoSuchModel
-├── Unauthorized     who are you?
+├── NotFound         no such thing                   Gone · LinkExpired · NoSuchModel
+├── Unauthorized     who are you?                    LinkLocked · WrongPassword
 ├── TooMany          not so much, or not so often
 ├── Denied           you may not
 ├── Conflict         not now, or not yours           ClaimLost · CancelRequested · WrongState
 │                                                    AlreadyExists · AlreadyDone
 │                                                    ManifestMismatch
 │                                                    UploadBusy · WrongOffset · EditedMeanwhile
+│                                                    ChangedMeanwhile
 └── Unavailable      try later                       DatabaseBusy · DatabaseDown · DiskFull
                                                      ReadOnly · SchemaTooNew · SchemaTooOld
                                                      SchemaInUse · StorageDown · RedisDown
@@ -38,7 +39,7 @@ class RushesError(Exception):
 
 def for_operators(error: RushesError) -> str:
     """What went wrong and, where it is known, what to do."""
-    hint = error.hint if isinstance(error, StorageDown) else ""
+    hint = error.hint if isinstance(error, StorageDown | DiskFull) else ""
     return f"{error.message}: {hint}" if hint else error.message
 
 
@@ -96,12 +97,30 @@ class Gone(NotFound):
     code = "gone"
 
 
+class LinkExpired(Gone):
+    """A share link whose time is over."""
+
+    code = "link_expired"
+
+
 class NoSuchModel(NotFound):
     code = "model_not_found"
 
 
 class Unauthorized(RushesError):
     code = "unauthorized"
+
+
+class LinkLocked(Unauthorized):
+    """A share link that shows nothing without its password."""
+
+    code = "link_locked"
+
+
+class WrongPassword(Unauthorized):
+    """Not the one of this share link."""
+
+    code = "wrong_password"
 
 
 class TooMany(RushesError):
@@ -183,6 +202,12 @@ class EditedMeanwhile(Conflict):
         self.revision = revision
 
 
+class ChangedMeanwhile(Conflict):
+    """Somebody else has changed a setting since it was looked at."""
+
+    code = "changed_meanwhile"
+
+
 class Unavailable(RushesError):
     code = "unavailable"
 
@@ -197,6 +222,7 @@ class DatabaseDown(Unavailable):
 
 class DiskFull(Unavailable):
     code = "disk_full"
+    hint = "make room there"
 
 
 class StorageDown(Unavailable):

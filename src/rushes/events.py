@@ -167,3 +167,35 @@ def prune(tx: Tx, *, keep_ms: int, limit: int = BATCH) -> int:
     gone = tx.all("DELETE FROM events WHERE pos <= :pos RETURNING pos", pos=row["pos"])
     tx.all("UPDATE event_head SET pruned_pos = :pos, pruned_before = :before WHERE id = 1", **row)
     return len(gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent:
+    """`was`: the state before, as the event tells it; None of a new job's, and of old events."""
+
+    pos: int
+    job_id: str
+    type: str
+    was: str | None = None
+    state: str
+    attempt: int
+    epoch: int
+
+
+def of_jobs(tx: Tx, *, after: int, limit: int) -> list[JobEvent]:
+    """Behind this position, oldest first."""
+    rows = tx.all(
+        """
+        SELECT pos, job_id, type, job_was AS was, state, attempt, epoch FROM events
+        WHERE pos > :after AND job_id IS NOT NULL AND state IS NOT NULL
+        ORDER BY pos LIMIT :limit""",
+        after=after,
+        limit=limit,
+    )
+    return [from_row(JobEvent, row) for row in rows]
+
+
+def pruned_until(tx: Tx) -> int:
+    """The last position that is not kept any more; 0 if all are."""
+    row = tx.one("SELECT pruned_pos FROM event_head")
+    return int(row["pruned_pos"]) if row else 0

@@ -75,6 +75,11 @@ class Found:
     path: Path
     facts: Facts
 
+    @property
+    def folder(self) -> str:
+        """From there, too; empty for what lies in it."""
+        return self.name.rpartition("/")[0]
+
 
 # Raises UnsupportedMedia for what it will never take; any other error means: try again later.
 Take = Callable[[Found], Outcome]

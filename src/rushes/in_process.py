@@ -18,11 +18,13 @@ from rushes.fleet import store as fleet
 from rushes.jobs.job import Priority, State
 from rushes.jobs.request_store import Asking
 from rushes.jobs.terms import Claimant
+from rushes.media import files
 from rushes.protocol import (
     Artifact,
     Assignment,
     Claim,
     Completion,
+    Excerpt,
     Hello,
     Pulse,
     Source,
@@ -197,10 +199,22 @@ class Local(WorkerCalls):
         left = [each for each in completions if each.claim.job_id not in done]
         return dict.fromkeys(done, str(State.COMPLETED)) | super().complete_all(left)
 
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
+    def source(
+        self, claim: Claim, media_id: str | None = None, excerpt: Excerpt | None = None
+    ) -> Source:
+        if excerpt is not None:
+            return files.joined(self._dispatch.excerpt(claim, excerpt))
         return self._dispatch.source(claim, media_id)[1]
 
-    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
+    def read_source(
+        self,
+        claim: Claim,
+        start: int,
+        media_id: str | None = None,
+        excerpt: Excerpt | None = None,
+    ) -> Iterator[bytes]:
+        if excerpt is not None:
+            return self._dispatch.read_excerpt(claim, excerpt, start)
         key, _ = self._dispatch.source(claim, media_id)
         return self._dispatch.storage.read(key, start)
 

@@ -28,8 +28,10 @@ class Kind:
     `by_people`: may be started on a media by whoever it belongs to, with any arguments. `events`:
     the family that its jobs' events are told in, if that is not its name. `parts`: what it may be
     divided into. `shared`: its files are also shown to whoever has a share link of the media.
-    `limit_key`: what its jobs have in common with others, such as `engine:openai`: an admin may
-    limit how many of them run at once."""
+    `keyed`: a media may have several of its outputs side by side, each in a slot that the job's
+    argument `key` names. `limit_key`: what its jobs have in common with others, such as
+    `engine:openai`: an admin may limit how many of them run at once. `quick`: people wait for it,
+    and it takes seconds: workers have a slot of its own for it, beside all others."""
 
     name: str
     label: str = ""
@@ -42,7 +44,9 @@ class Kind:
     by_people: bool = True
     events: str | None = None
     parts: tuple[str, ...] = ()
+    keyed: bool = False
     limit_key: str | None = None
+    quick: bool = False
 
     def __post_init__(self) -> None:
         for word in (self.name, self.output):
@@ -58,15 +62,33 @@ def _of_ours(name: str, label: str, **facts: object) -> Kind:
 
 
 _MAKES = {"output": WATCH, "parts": ("span",)}
-TRANSCODE = _of_ours("transcode", "Encode", **_MAKES)
+# What makes a recording watchable, of an encode that still waits for its turn (decision 0023).
+PREPARE = _of_ours("prepare", "Beginning of an encode", housekeeping=True, quick=True)
+TRANSCODE = _of_ours("transcode", "Encode", output=WATCH, parts=("span", PREPARE.name))
 TRIM = _of_ours("trim", "Trim", **_MAKES)
 COMPOSITE = _of_ours("composite", "Overlay", **_MAKES)
 SPAN = _of_ours("span", "Part of an encode", housekeeping=True)
 TRANSCRIBE = _of_ours("transcribe", "Transcribe", output=TRANSCRIPT, events="transcription")
+EXPORT = _of_ours("export", "Export", output="export", keyed=True)
+IMPORT = _of_ours("import", "Import", remote=False)
 PURGE = _of_ours("purge", "Clean up", housekeeping=True, remote=False)
 WEBHOOK = _of_ours("webhook", "Webhook", housekeeping=True, remote=False)
 
-TABLE = {each.name: each for each in (TRANSCODE, TRIM, COMPOSITE, SPAN, TRANSCRIBE, PURGE, WEBHOOK)}
+TABLE = {
+    each.name: each
+    for each in (
+        TRANSCODE,
+        TRIM,
+        COMPOSITE,
+        PREPARE,
+        SPAN,
+        TRANSCRIBE,
+        EXPORT,
+        IMPORT,
+        PURGE,
+        WEBHOOK,
+    )
+}
 
 _declared: dict[str, Kind] = {}
 
@@ -83,6 +105,8 @@ def declare(kinds: Iterable[Kind]) -> None:
             raise errors.BadSetting(f"the kind {kind.name!r} cannot make {kind.output!r}")
         if not kind.remote or kind.housekeeping:
             raise errors.BadSetting(f"the kind {kind.name!r} cannot be the server's own")
+        if kind.quick:
+            raise errors.BadSetting(f"the kind {kind.name!r} cannot have a slot of its own")
         if kind.events or kind.name in OTHER_FAMILIES:
             # Whichever server writes an event must call it the same, also one without this kind.
             raise errors.BadSetting(
@@ -111,6 +135,11 @@ def output_of(name: str) -> str:
     return get(name).output or name
 
 
+def slot_of(name: str, key: str | None) -> str:
+    """As `output_of`, of a kind with several side by side."""
+    return f"{output_of(name)}:{key}" if key is not None else output_of(name)
+
+
 def following(name: str) -> list[Kind]:
     """What is to run when a job of this kind has completed."""
     return [each for each in _declared.values() if name in each.follows]
@@ -129,8 +158,25 @@ def servers_own() -> set[str]:
     return {each.name for each in TABLE.values() if not each.remote}
 
 
+def is_quick(name: str) -> bool:
+    return get(name).quick
+
+
+def begins_early(name: str) -> bool:
+    """Whether the beginning of such a job may be done by another while it waits."""
+    return any(is_quick(part) for part in get(name).parts)
+
+
+def is_part(name: str) -> bool:
+    """Whether its jobs are a share of others, and nothing by themselves."""
+    return any(name in each.parts for each in TABLE.values())
+
+
 def may_divide_into(whole: str, part: str) -> bool:
-    return part in TABLE[whole].parts if whole in TABLE else part not in TABLE
+    if whole not in TABLE:
+        return part not in TABLE
+    # A beginning is made when its whole is asked for, never by who has it in hand.
+    return part in TABLE[whole].parts and not is_quick(part)
 
 
 @dataclass(frozen=True, slots=True)

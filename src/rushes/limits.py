@@ -41,6 +41,8 @@ MOST_DELIVERIES = 1
 HASHING_THREADS, MOST_WAITING = 2, 32
 MOST_GUESSES, GUESS_SECONDS = 100, 15 * 60.0
 REMEMBERED = 10_000
+# Of one link from one network: a class that watches together, but no script that counts for itself.
+MOST_VISITS, VISIT_SECONDS = 50, 30 * 60.0
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -77,7 +79,7 @@ class Holds:
 
     def __init__(self, most: dict[What, int], *, in_all: int) -> None:
         """`most` of each for one user (0: any number), `in_all` for all users together."""
-        self._most = most
+        self.most = most
         self._in_all = in_all
         self._open: set[Hold] = set()
         self._counts: Counter[tuple[What, str]] = Counter()
@@ -89,7 +91,7 @@ class Holds:
         with self._lock:
             refuse_beyond(
                 self._counts[hold.what, hold.user_id] + 1,
-                self._most.get(hold.what, 0),
+                self.most.get(hold.what, 0),
                 f"{hold.what} at the same time",
             )
             if len(self._open) >= self._in_all:
@@ -136,11 +138,17 @@ def refuse_beyond(count: int, most: int, what: str, retry_seconds: int = RETRY_S
         raise errors.TooMany(f"you have {most} {what}: no more", retry_seconds=retry_seconds)
 
 
+def most_open(settings: Settings) -> dict[What, int]:
+    return {
+        What.STREAMS: settings.user_streams,
+        What.LOGS: settings.user_streams,
+        What.UPLOADS: settings.user_uploads,
+        What.SIGN_INS: MOST_SIGN_INS,
+    }
+
+
 def holds(settings: Settings) -> Holds:
-    streams = settings.user_streams
-    most = {What.STREAMS: streams, What.LOGS: streams, What.UPLOADS: settings.user_uploads}
-    most[What.SIGN_INS] = MOST_SIGN_INS
-    return Holds(most, in_all=max(FEWEST_STREAMS, file_limit() - RESERVED_FILES))
+    return Holds(most_open(settings), in_all=max(FEWEST_STREAMS, file_limit() - RESERVED_FILES))
 
 
 def file_limit() -> int:
@@ -189,6 +197,26 @@ class Guesses:
                 tried = self._wrong.get(network) or OrderedDict()
                 _renew(tried, _digest(key), self._clock(), MOST_GUESSES)
                 _renew(self._wrong, network, tried, REMEMBERED)
+
+
+class Visits:
+    """Who has begun to watch by which link, by network: each visit counts once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[tuple[str, str], OrderedDict[str, float]] = OrderedDict()
+
+    def is_new(self, link: str, network: str, visit: str) -> bool:
+        with self._lock:
+            seen = self._seen.get((link, network)) or OrderedDict()
+            _renew(self._seen, (link, network), seen, REMEMBERED)
+            while seen and next(iter(seen.values())) < self._clock() - VISIT_SECONDS:
+                seen.popitem(last=False)
+            if visit in seen or len(seen) >= MOST_VISITS:
+                return False
+            seen[visit] = self._clock()
+            return True
 
 
 def _renew(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:

@@ -295,6 +295,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """The segments of a rendition that play between two seconds, behind what begins each of its
+    files: one file for whoever reads it."""
+
+    rendition: RenditionName
+    start: float = 0.0
+    end: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A job that does a share of a divided job's work."""
 
@@ -466,13 +476,23 @@ class Coordinator:
         "/source",
         "Fetch a job's source",
         own=True,
-        says="`job_id` and `media_id` in the address; header `Rushes-Claim`",
+        says="`job_id`, and `media_id` or `rendition`, `from_seconds`, `to_seconds`, in the"
+        " address; header `Rushes-Claim`",
         answers="the bytes, with ranges; or a redirect to the storage",
     )
-    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
+    def read_source(
+        self,
+        claim: Claim,
+        start: int,
+        media_id: str | None = None,
+        excerpt: Excerpt | None = None,
+    ) -> Iterator[bytes]:
         """The source's bytes; ask again from another start to resume. `media_id`, if given, is of
-        the overlay that the job's arguments name. HEAD tells its size and, if it is known, its
-        SHA-256 in the headers `Rushes-Source-Size` and `Rushes-Source-SHA256`."""
+        the overlay that the job's arguments name. With a `rendition`, instead of the source, the
+        segments of it that play from `from_seconds` to `to_seconds`, as one file: of the version
+        that the job's arguments name as `version_id`, or of what is watched now. HEAD tells its
+        size and, if it is known, its SHA-256 in the headers `Rushes-Source-Size` and
+        `Rushes-Source-SHA256`."""
 
     @verb("GET", "/artifacts/{job_id}", "List the files put so far", reply="items")
     def artifacts(self, claim: Claim) -> list[Artifact]:
@@ -531,8 +551,11 @@ class Coordinator:
         """A file that was PUT past the server is there, with these digests in hexadecimal.
         Repeating it is harmless."""
 
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
-        """The job's source, or that of another media which the job's arguments name."""
+    def source(
+        self, claim: Claim, media_id: str | None = None, excerpt: Excerpt | None = None
+    ) -> Source:
+        """The job's source, that of another media which the job's arguments name, or a part of
+        what is watched."""
         raise NotImplementedError
 
     def complete_all(self, completions: Sequence[Completion]) -> dict[str, str]:

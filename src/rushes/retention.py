@@ -1,5 +1,5 @@
-"""Forgets what is old: jobs that have ended, with their attempts and logs, events, and workers that
-are gone.
+"""Forgets what is old: jobs that have ended, with their attempts and logs, events, exports, and
+workers that are gone.
 
 A little at a time and with pauses, so that claims do not wait. Each step is
 guarded SQL that may be repeated, so any number of servers may be at it, and whoever is killed has
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rushes import errors, events, history_store
@@ -19,6 +19,7 @@ from rushes.accounts import access
 from rushes.db.database import Database, Tx
 from rushes.jobs import prune_store
 from rushes.jobs.prune_store import Keep
+from rushes.media import export_store
 
 log = logging.getLogger("rushes.retention")
 
@@ -41,8 +42,8 @@ PACES = {"sqlite": Pace(batch=50, rest=19), "postgresql": Pace(batch=500, rest=4
 
 
 class Retention:
-    """`event_ms`: how long events are kept. `worker_ms`: how long workers that are not heard of;
-    None: for ever."""
+    """`event_ms`: how long events are kept. `worker_ms`: how long workers that are not heard of,
+    `export_ms`: how long exports; None: for ever."""
 
     def __init__(
         self,
@@ -51,14 +52,22 @@ class Retention:
         *,
         event_ms: int,
         worker_ms: int | None = None,
+        export_ms: int | None = None,
         pace: Pace | None = None,
     ) -> None:
         self._db = db
+        self.keep(keep, event_ms=event_ms, worker_ms=worker_ms, export_ms=export_ms)
+        self._pace = pace or PACES[db.dialect.name]
+        self._stopping = threading.Event()
+
+    def keep(
+        self, keep: Keep, *, event_ms: int, worker_ms: int | None, export_ms: int | None = None
+    ) -> None:
+        """From now on, also in a pass that is under way."""
         self._keep = keep
         self._event_ms = event_ms
         self._worker_ms = worker_ms
-        self._pace = pace or PACES[db.dialect.name]
-        self._stopping = threading.Event()
+        self._export_ms = export_ms
 
     def run(self) -> None:
         """Pass after pass until `stop`, whatever fails; what takes long is done more seldom."""
@@ -75,18 +84,12 @@ class Retention:
 
     def run_once(self) -> int:
         """All that is due now; returns how many jobs are gone."""
-        batch = self._pace.batch
-        while self._paced(lambda tx: events.prune(tx, keep_ms=self._event_ms, limit=batch)):
-            pass
-        while self._paced(lambda tx: history_store.forget(tx, limit=batch)):
-            pass
-        if (unheard_ms := self._worker_ms) is not None:
-            while self._paced(
-                lambda tx: access.forget_workers(tx, unheard_ms=unheard_ms, limit=batch)
-            ):
+        for step in self._steps():
+            while self._paced(step):
                 pass
         if self._keep == Keep():
             return 0
+        batch = self._pace.batch
         gone, after = 0, ""
         while not self._stopping.is_set():
             page = self._look(after)
@@ -98,6 +101,16 @@ class Retention:
         if gone:
             log.info("%d jobs that had ended long ago were deleted", gone)
         return gone
+
+    def _steps(self) -> Iterator[Callable[[Tx], int]]:
+        """What is no job; each is repeated until there is nothing left."""
+        batch = self._pace.batch
+        yield lambda tx: events.prune(tx, keep_ms=self._event_ms, limit=batch)
+        yield lambda tx: history_store.forget(tx, limit=batch)
+        if (unheard_ms := self._worker_ms) is not None:
+            yield lambda tx: access.forget_workers(tx, unheard_ms=unheard_ms, limit=batch)
+        if (export_ms := self._export_ms) is not None:
+            yield lambda tx: export_store.expire(tx, keep_ms=export_ms, limit=batch)
 
     def stop(self) -> None:
         self._stopping.set()

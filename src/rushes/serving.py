@@ -46,6 +46,7 @@ from rushes.event_channels import EventPublisher
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import WorkerStatus
 from rushes.folders import FolderWatcher
+from rushes.importing import Import
 from rushes.in_process import Local
 from rushes.jobs import read_store
 from rushes.jobs.job import Priority
@@ -67,6 +68,7 @@ from rushes.webhooks import store as webhooks
 from rushes.webhooks.deliver import Deliver
 from rushes.worker import capabilities
 from rushes.worker.conduct import Conduct
+from rushes.worker.context import JobContext
 from rushes.worker.loop import Handler, Worker
 from rushes.worker_settings import WorkerSettings, inside_server
 
@@ -83,6 +85,8 @@ PASSAGES_MS = 30 * 86_400_000
 GRACE_SECONDS = 5
 # Messages are slow, and must hold up neither each other nor the purging.
 MESSENGERS = 4
+# What a URL names may come slowly; of one user's, one at a time.
+IMPORTERS, MOST_IMPORTS = 2, 1
 # What others may be about to put right: they start it, migrate, or stop old servers.
 TELL_SECONDS = 0.5
 CHORES, RETENTION = "chores", "retention"
@@ -115,19 +119,23 @@ def serve(settings: Settings, announce: Callable[[str], None] = print) -> None:
                 announce(line)
             if sys.stdout.isatty() and addresses.is_open(settings):
                 announce(addresses.qr_code(lines, settings))
-            # What is there by now stays: looking through all of it for garbage would hold up
-            # everybody for a quarter of a second, every few minutes.
-            server.run_http(sockets, on_built=gc.freeze)
+            server.run_http(sockets, on_built=_collect_rarely)
         finally:
             server.stop()
             tracing.close()
+
+
+def _collect_rarely() -> None:
+    """Looking for garbage holds up everybody, a tenth of a second and more: what is there by now
+    stays, and so do a thousand workers that wait for a job. Nearly all else goes by itself."""
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 20)
 
 
 class Server:
     """The parts, and the order in which they live."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
         self.rushes = Rushes(settings=settings)
         self.services = services(self.rushes)
         self._crew: list[Worker] = []
@@ -139,6 +147,10 @@ class Server:
         self._titles_indexed = self._speech_indexed = False
         self._folder: FolderWatcher | None = None
         self.http: uvicorn.Server | None = None
+
+    @property
+    def settings(self) -> Settings:
+        return self.rushes.settings
 
     def start(self) -> None:
         self.rushes.storage.check()
@@ -162,6 +174,7 @@ class Server:
         self._start_workers()
         self._thread(self.rushes.chores.run, CHORES)
         self._thread(self.rushes.retention.run, RETENTION)
+        self._thread(self.rushes.live.run, "settings")
         if self._folder is not None:
             self._thread(self._folder.run, "watch-folder")
         self.rushes.db.on_commit.append(self._changed.set)
@@ -172,19 +185,22 @@ class Server:
 
     def greeting(self) -> Iterator[str]:
         yield from addresses.greeting(self.settings)
-        link = self.rushes.db.run(self._first_link)
+        link, name = self.rushes.db.run(self._first_link)
         if link is not None:
             yield f"Sign in once with {self.services.base_url}/sign-in?token={link}"
         else:
-            yield "No password, or forgotten it? `rushes users link NAME` makes a sign-in link"
+            yield (
+                f"Sign in as {name}. No password, or forgotten it?"
+                f" `rushes users link {name}` makes a sign-in link"
+            )
 
-    def _first_link(self, tx: Tx) -> str | None:
-        """What is printed ends up in logs: a link only until somebody has signed in. After that
-        `rushes users link` makes one."""
+    def _first_link(self, tx: Tx) -> tuple[str | None, str]:
+        """With the name of the admin it is for. What is printed ends up in logs: a link only until
+        somebody has signed in. After that `rushes users link` makes one."""
         admin = access.ensure_admin(tx)
         if admin.has_password or accounts.anybody_was_here(tx):
-            return None
-        return access.make_link(tx, admin.id)
+            return None, admin.name
+        return access.make_link(tx, admin.id), admin.name
 
     def run_http(
         self, sockets: list[socket.socket], on_built: Callable[[], None] = lambda: None
@@ -219,6 +235,7 @@ class Server:
         if self._folder is not None:
             self._folder.stop()
         self.rushes.retention.stop()
+        self.rushes.live.stop()
         for worker in self._crew:
             worker.stop()
         _join([each for each in self.services.threads if each.name != CHORES])
@@ -269,28 +286,40 @@ class Server:
         of_speech = kinds.making(kinds.TRANSCRIPT)
         others = {kind: run for kind, run in table.items() if kind not in of_speech}
         process.niceness.set(self.settings.worker_nice)
-        own = inside_server(self.settings)
-        self._crew_of("transcode", others, self.settings.transcode_workers, own=own)
+        own, count = inside_server(self.settings), self.settings.transcode_workers
+        quick = {kind: run for kind, run in others.items() if kinds.is_quick(kind)}
+        slow = {kind: run for kind, run in others.items() if kind not in quick}
+        self._crew_of("transcode", slow, count, own=own)
+        # What people can watch at once does not wait for what others have uploaded.
+        self._crew_of("prepare", quick, min(count, 1), own=own)
         self._start_listeners({kind: run for kind, run in table.items() if kind in of_speech}, own)
         self._start_housekeeping()
 
     def _start_housekeeping(self) -> None:
         """For the kinds that never leave the server, each in its own crew."""
+        purging = {pipeline.PURGE: Handler(self._purge)}
+        deliver = Deliver(self.rushes.db, self.settings, metrics=self.rushes.metrics)
+        self.rushes.live.on_change.append(deliver.use)
+        telling = {pipeline.WEBHOOK: Handler(deliver)}
+        fetching = {
+            kinds.IMPORT.name: Handler(Import(self.services.receiver, self.settings), 300.0)
+        }
+        if idle := kinds.servers_own() - purging.keys() - telling.keys() - fetching.keys():
+            raise errors.BadSetting(f"nobody here runs jobs of the kind {min(idle)!r}")
+        self._crew_of("house", purging, 1)
+        self._crew_of("import", fetching, IMPORTERS, most_per_user=MOST_IMPORTS)
+        most = limits.MOST_DELIVERIES
+        self._crew_of("webhook", telling, MESSENGERS, most_per_user=most)
+        # The operator hears of trouble, however many receivers keep the others waiting.
+        self._crew_of("alert", telling, 1, most_per_user=most, lowest_priority=Priority.HIGH)
+
+    def _purge(self, context: JobContext) -> dict[str, int]:
         grace_ms = max(int(self.settings.purge_grace * 1000), purge.YOUNG_MS)
         trash_ms = int(self.settings.trash_period * 1000)
         remover = purge.Purge(
             self.rushes.db, self.rushes.storage, grace_ms=grace_ms, trash_ms=trash_ms
         )
-        purging = {pipeline.PURGE: Handler(remover)}
-        deliver = Deliver(self.rushes.db, self.settings, metrics=self.rushes.metrics)
-        telling = {pipeline.WEBHOOK: Handler(deliver)}
-        if idle := kinds.servers_own() - purging.keys() - telling.keys():
-            raise errors.BadSetting(f"nobody here runs jobs of the kind {min(idle)!r}")
-        self._crew_of("house", purging, 1)
-        most = limits.MOST_DELIVERIES
-        self._crew_of("webhook", telling, MESSENGERS, most_per_user=most)
-        # The operator hears of trouble, however many receivers keep the others waiting.
-        self._crew_of("alert", telling, 1, most_per_user=most, lowest_priority=Priority.HIGH)
+        return remover(context)
 
     def _start_listeners(self, speech: Mapping[str, Handler], own: WorkerSettings) -> None:
         count = self.settings.transcription_workers
@@ -449,7 +478,7 @@ class Server:
 
         def announce(tx: Any) -> None:
             now = read_store.now(tx)
-            for worker in fleet.all_workers(tx):
+            for worker in fleet.presences(tx):
                 status = worker.status(now, offline_ms)
                 if status not in (WorkerStatus.ACTIVE, worker.announced):
                     fleet.announce(tx, worker.id, status)
@@ -495,7 +524,7 @@ class Server:
 def services(rushes: Rushes) -> Services:
     """What the routes need of it."""
     return Services(
-        settings=rushes.settings,
+        live=rushes.live,
         db=rushes.db,
         queue=rushes.queue,
         bell=rushes.bell,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -9,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import msgspec
 
@@ -61,8 +62,7 @@ def owned(settings: Settings) -> Iterator[None]:
             "other users of this machine may look into the data directory: chmod 700 %s",
             settings.data_dir,
         )
-    lock = settings.data_dir / LOCK_FILE
-    with open(lock, "a", opener=private) as file:
+    with _lock_file(settings) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -71,6 +71,17 @@ def owned(settings: Settings) -> Iterator[None]:
                 " a RUSHES_DATA_DIR of its own"
             ) from None
         yield
+
+
+def _lock_file(settings: Settings) -> IO[str]:
+    """The first thing that is written there."""
+    try:
+        return open(settings.data_dir / LOCK_FILE, "a", opener=private)
+    except OSError as error:
+        raise errors.BadSetting(
+            f"RUSHES_DATA_DIR: {settings.data_dir} cannot be written: {error.strerror}; make room"
+            " there, make it belong to the user who runs this, or choose another"
+        ) from error
 
 
 @contextmanager
@@ -86,7 +97,7 @@ def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket
         except OSError as error:
             raise errors.BadSetting(
                 f"RUSHES_HOST and RUSHES_PORT: cannot listen on {settings.host} port"
-                f" {settings.port}: {error.strerror}"
+                f" {settings.port}: {error.strerror}{_remedy(error, settings.port)}"
             ) from error
         # Until it listens, another program could still take the same port.
         listener.listen(BACKLOG)
@@ -97,6 +108,19 @@ def listening(settings: Settings) -> Iterator[tuple[Settings, list[socket.socket
         yield settings, [listener]
     finally:
         listener.close()
+
+
+def _remedy(error: OSError, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            free = port + 1 if port < 65535 else port - 1
+            return f"; stop what uses it (another Rushes?), or choose another: RUSHES_PORT={free}"
+        case errno.EACCES:
+            return "; choose a port above 1023"
+        case errno.EADDRNOTAVAIL:
+            return "; this machine has no such address: 127.0.0.1 is itself, 0.0.0.0 all it has"
+        case _:
+            return ""
 
 
 def private(path: str, flags: int) -> int:

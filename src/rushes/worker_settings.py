@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -170,6 +171,8 @@ def understood(said: JsonObject) -> WorkerSettings:
 
 def believed(said: JsonObject) -> WorkerSettings:
     """As `understood`, of what is better left out than refused: a newer worker may say more."""
+    with suppress(errors.BadField):
+        return understood(said)
     kept = {}
     for name, value in said.items():
         try:
@@ -379,9 +382,12 @@ class Group:
 
 def groups(concurrency: Mapping[str, int], offered: Collection[str]) -> dict[str, Group]:
     """By name, of the kinds that a worker offers. A kind brings its parts with it, unless they are
-    named themselves."""
+    named themselves. What is quick has one slot beside all others, unless it is named."""
     found: dict[str, Group] = {}
     left = set(offered)
+    if not all(map(kinds.is_quick, left)):
+        aside = {kind: 1 for kind in sorted(left) if kinds.is_quick(kind)}
+        concurrency = {**aside, **concurrency}
     for name, count in concurrency.items():
         if name in offered:
             parts = {part for part in kinds.get(name).parts if part not in concurrency}
@@ -395,9 +401,9 @@ def groups(concurrency: Mapping[str, int], offered: Collection[str]) -> dict[str
 def slots(settings: WorkerSettings, offered: Collection[str]) -> list[str] | None:
     """One word for each job that may run: its kind, or `*`. None: one job, of whatever kind."""
     concurrency = settings.concurrency or {OTHERS: 1}
-    if dict(concurrency) == {OTHERS: 1}:
-        return None
     found = groups(concurrency, offered)
+    if dict(concurrency) == {OTHERS: 1} and len(found) == 1:
+        return None
     named = [
         kind
         for name, group in found.items()

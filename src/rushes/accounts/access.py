@@ -151,6 +151,31 @@ def _verify(password: str, hash: str | None) -> bool:
     return right and hash is not None
 
 
+# Passwords of share links: their sender tells them to others, so they may be short
+
+
+LINK_PASSWORD_LENGTHS = (6, passwords.LENGTHS[1])
+
+
+def hash_link_password(password: str) -> str:
+    shortest, longest = LINK_PASSWORD_LENGTHS
+    if not shortest <= len(password) <= longest:
+        raise errors.BadField("password", f"must have {shortest} to {longest} characters")
+    return _hasher().hash(password)
+
+
+def check_link_password(
+    db: Database, media_id: str, kept: str, password: str, address: str
+) -> None:
+    """Raises WrongPassword; TooMany after too many of those, of this link or from this address."""
+    # No user has a colon in the name.
+    name = f"share:{media_id}"
+    with throttle.throttled(db, address, name, by=f"share {media_id}"):
+        if not _verify(password[: LINK_PASSWORD_LENGTHS[1]], kept):
+            raise errors.WrongPassword("this is not the password of this link")
+    db.run(lambda tx: throttle.forgive(tx, address, name))
+
+
 # Signing in
 
 
@@ -456,6 +481,16 @@ def by_worker_key(db: Database, text: str) -> KeyHolder | None:
             return None
         worker = fleet.get(tx, key.worker_id)
     return KeyHolder(worker, key.grant) if worker else None
+
+
+def key_holders(tx: Tx) -> dict[str, KeyHolder]:
+    """Of all keys that are good, by their digests."""
+    workers = {each.id: each for each in fleet.all_workers(tx)}
+    return {
+        key.hash: KeyHolder(workers[key.worker_id], key.grant)
+        for key in store.worker_keys(tx)
+        if key.worker_id in workers
+    }
 
 
 def invite(tx: Tx, name: str, grant: Grant, created_by: str) -> tuple[Invite, str]:

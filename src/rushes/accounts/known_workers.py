@@ -20,20 +20,15 @@ from rushes.fleet.worker import AdminWord
 from rushes.jobs.queue import Queue
 from rushes.jobs.request_store import Asking
 
-# What changes about a worker is heard of with the next flush; this is for all else.
-REMEMBER_SECONDS = 300.0
+# What changes about a worker is heard of with the next flush; this is for all else. All are read
+# again at once: one by one, a thousand that only wait would cost seven transactions a second.
+REREAD_SECONDS = 300.0
 # A change may be committed so much later than it was made.
 SLACK_MS = 5_000
 # How old the last flush may be before all is asked of the database again.
 TRUE_SECONDS = 3.0
 # Whoever has not been seen for so long is written down at once when it comes back.
 FORGET_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    holder: KeyHolder
-    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,8 @@ class KnownWorkers:
         self._clock = clock
         self._lock = threading.Lock()
         # By a digest: the keys themselves are kept nowhere.
-        self._keys: dict[str, _Known] = {}
+        self._keys: dict[str, KeyHolder] = {}
+        self._reread_at = self._clock() + REREAD_SECONDS
         self._seen: dict[str, _Seen] = {}
         # Signs of life that are not written yet, with the claim requests that were answered.
         self._signs: dict[str, list[str]] = {}
@@ -71,16 +67,14 @@ class KnownWorkers:
 
     def remembered(self, key: str) -> KeyHolder | None:
         """Whose key it is, if that is known without asking the database."""
-        found = self._keys.get(keys.digest(key)) if self._is_kept_true else None
-        return found.holder if found and self._clock() < found.until else None
+        return self._keys.get(keys.digest(key)) if self._is_kept_true else None
 
     def by_key(self, key: str) -> KeyHolder | None:
         """As the database says."""
         holder = access.by_worker_key(self._db, key)
         if holder is not None:
-            known = _Known(holder, self._clock() + REMEMBER_SECONDS)
             with self._lock:
-                self._keys[keys.digest(key)] = known
+                self._keys[keys.digest(key)] = holder
         return holder
 
     def beat(self, worker_id: str, answered: Sequence[str]) -> AdminWord | None:
@@ -119,13 +113,19 @@ class KnownWorkers:
                 self._changes_until, self._flushed_at = None, self._clock()
                 return {}
         since, began = self._changes_until, self._clock()
+        is_due = began >= self._reread_at
 
-        def write(tx: Tx) -> tuple[dict[str, AdminWord], fleet.Changes]:
+        def write(tx: Tx) -> tuple[dict[str, AdminWord], fleet.Changes, dict[str, KeyHolder]]:
             tx.is_silent = True
             words = fleet.seen_many(tx, signs) if signs else {}
-            return words, fleet.changes(tx, since)
+            holders = access.key_holders(tx) if is_due else {}
+            return words, fleet.changes(tx, since), holders
 
-        words, changes = self._db.run(write)
+        words, changes, holders = self._db.run(write)
+        if is_due:
+            with self._lock:
+                self._keys = {mark: holders[mark] for mark in self._keys if mark in holders}
+            self._reread_at = began + REREAD_SECONDS
         self._forget(changes.words.keys() if since is not None else None)
         self._changes_until, self._flushed_at = changes.until - SLACK_MS, began
         with self._lock:
@@ -150,9 +150,7 @@ class KnownWorkers:
             for worker_id in worker_ids:
                 self._seen.pop(worker_id, None)
             self._keys = {
-                mark: known
-                for mark, known in self._keys.items()
-                if known.holder.id not in worker_ids
+                mark: holder for mark, holder in self._keys.items() if holder.id not in worker_ids
             }
 
     def _free_unheard_of(self, signs: dict[str, list[str]]) -> None:

@@ -55,11 +55,13 @@ class Action(StrEnum):
     WORKER_FORGOTTEN = "worker.forgotten"
     INVITE_MADE = "invite.made"
     SHARE_MADE = "share.made"
+    SHARE_CHANGED = "share.changed"
     SHARE_REMOVED = "share.removed"
     WEBHOOK_MADE = "webhook.made"
     WEBHOOK_CHANGED = "webhook.changed"
     WEBHOOK_REMOVED = "webhook.removed"
     WEBHOOK_SECRET_CHANGED = "webhook.secret_changed"
+    SETTING_CHANGED = "setting.changed"
     ACCESS_DENIED = "access.denied"
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-
-import cyclopts
+from typing import TYPE_CHECKING
 
 from rushes import errors
+
+if TYPE_CHECKING:
+    import cyclopts
 
 FAILED, USAGE, UNAVAILABLE, REFUSED, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = (
@@ -28,10 +30,12 @@ COMMANDS = {
     "process": ("run", "Make files streamable here, without a server; resumes when run again."),
     "transcribe": ("run", "Write down what is said in a file, without a server."),
     "media": ("app", "List, look at, share, change and remove media."),
+    "collections": ("app", "List, make, rename and remove collections."),
     "models": ("app", "List, fetch and remove the speech models of this machine."),
     "search": ("run", "Find the moments at which something is said."),
     "profiles": ("app", "List, set and remove what videos are made into."),
     "jobs": ("app", "List, explain, follow, cancel, retry and move jobs."),
+    "top": ("run", "Show the queue and the workers, live."),
     "limits": ("app", "List, set and remove how many jobs may run at once."),
     "serve": ("run", "Run the server with its workers."),
     "worker": ("run", "Work for a server, on this machine or any other."),
@@ -39,9 +43,10 @@ COMMANDS = {
     "users": ("app", "List, add and disable users."),
     "tokens": ("app", "List, create and revoke API tokens."),
     "storage": ("app", "Make the bucket of an s3:// storage ready."),
-    "config": ("run", "Print the settings in effect and where each came from."),
+    "config": ("app", "Print the settings in effect, and change those of a server."),
     "doctor": ("run", "Check the settings, the database and the queue."),
     "migrate": ("run", "Bring the database to the newest schema; harmless to repeat."),
+    "completion": ("run", "Print what bash, zsh or fish need to complete commands."),
 }
 EPILOGUE = (
     "Exit codes: 0 fine, 1 something failed, 2 wrong usage or a bad setting, 3 the server or the"
@@ -50,8 +55,15 @@ EPILOGUE = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    if list(given) == ["--version"]:
+        # Asked by scripts, and often: what reads other arguments takes longer than to answer it.
+        print(_version())
+        return 0
+    import cyclopts
+
     try:
-        code = _app()(
+        code = app()(
             arguments,
             exit_on_error=False,
             print_error=False,
@@ -71,8 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(code)
 
 
-def _app() -> cyclopts.App:
-    app = cyclopts.App(
+def app() -> cyclopts.App:
+    import cyclopts
+
+    made = cyclopts.App(
         name="rushes",
         help="Media processing whose job queue is the database you already have.",
         help_epilogue=EPILOGUE,
@@ -82,8 +96,8 @@ def _app() -> cyclopts.App:
         suppress_keyboard_interrupt=False,
     )
     for name, (attribute, sentence) in COMMANDS.items():
-        app.command(f"rushes.cli.{name}:{attribute}", name=name, help=sentence)
-    return app
+        made.command(f"rushes.cli.{name}:{attribute}", name=name, help=sentence)
+    return made
 
 
 def _version() -> str:

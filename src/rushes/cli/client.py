@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rushes import config, errors
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Api
+    from rushes.client import Client
 
 # As `serving` writes it; importing that would bring the whole server.
 ADDRESS_FILE = "server.json"
@@ -28,7 +28,7 @@ NO_TOKEN = (
 
 
 @contextmanager
-def connect(*, needs_server: bool = False) -> Iterator[Api]:
+def connect(*, needs_server: bool = False) -> Iterator[Client]:
     """`needs_server`: this process alone would not do."""
     settings = config.load()
     found = _named(settings) or _running_here(settings)
@@ -51,43 +51,43 @@ def address_of_server_here(settings: config.Settings) -> dict[str, str] | None:
         return None
 
 
-def _named(settings: config.Settings) -> Api | None:
+def _named(settings: config.Settings) -> Client | None:
     if not settings.server:
         return None
-    from rushes.cli.api import Api
+    from rushes.client import Client
 
     # Workers may know several; any of them will do.
     server = settings.server.partition(",")[0].rstrip("/")
     here = address_of_server_here(settings)
     if settings.token:
-        return Api(server, settings.token)
+        return Client(server, settings.token)
     if here is None or here["url"] != server:
         raise errors.BadSetting(NO_TOKEN)
-    return Api(server, here["token"])
+    return Client(server, here["token"])
 
 
-def _running_here(settings: config.Settings) -> Api | None:
+def _running_here(settings: config.Settings) -> Client | None:
     here = address_of_server_here(settings)
     if here is None:
         return None
-    from rushes.cli.api import Api
+    from rushes.client import Client
 
     # No proxy knows this machine better than we do.
-    with Api(here["url"], here["token"], trust_env=False, seconds=PROBE_SECONDS) as probe:
+    with Client(here["url"], here["token"], trust_env=False, seconds=PROBE_SECONDS) as probe:
         try:
             probe.get("/session")
         except errors.RushesError:
             # Left behind by a server that was killed; the address may be another's by now.
             return None
-    return Api(here["url"], settings.token or here["token"], trust_env=False)
+    return Client(here["url"], settings.token or here["token"], trust_env=False)
 
 
 @contextmanager
-def _inside(settings: config.Settings) -> Iterator[Api]:
+def _inside(settings: config.Settings) -> Iterator[Client]:
     from rushes.cli import inside
-    from rushes.cli.api import Api
+    from rushes.client import Client
 
     with inside.Inside(settings) as transport:
         token = settings.token or transport.token
-        with Api(settings.base_url, token, transport=transport, trust_env=False) as api:
+        with Client(settings.base_url, token, transport=transport, trust_env=False) as api:
             yield api

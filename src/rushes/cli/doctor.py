@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,11 @@ SAFE_SQLITE = (3, 51, 3)
 ROWS_SHOWN = 3
 
 Fix = Annotated[bool, output.FLAG, cyclopts.Parameter(help="First repair what can be repaired.")]
+History = Annotated[
+    bool,
+    output.FLAG,
+    cyclopts.Parameter(help="Also check that all that is known to have happened can happen."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +45,9 @@ class Check:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
-def run(*, fix: Fix = False, json: output.Json = False) -> int:
+def run(*, fix: Fix = False, history: History = False, json: output.Json = False) -> int:
     checks = []
-    for check in _checks(fix):
+    for check in _checks(fix, history):
         checks.append(check)
         if not json:
             _print(check)
@@ -51,7 +57,7 @@ def run(*, fix: Fix = False, json: output.Json = False) -> int:
     return 0 if healthy else FAILED
 
 
-def _checks(fix: bool) -> Iterator[Check]:
+def _checks(fix: bool, history: bool) -> Iterator[Check]:
     """Stops at the first thing that the rest depends on."""
     try:
         settings, origins = config.load_with_origins()
@@ -63,7 +69,7 @@ def _checks(fix: bool) -> Iterator[Check]:
         "ok", "settings", f"{set_here} set, {len(origins) - set_here} left at their default"
     )
     try:
-        yield from _check_database(settings, fix)
+        yield from _check_database(settings, fix, history)
     except errors.RushesError as error:
         yield Check("fail", "database", _with_detail(error))
     yield _check_storage(settings)
@@ -108,7 +114,7 @@ def _check_tools(settings: config.Settings) -> Check:
     return Check("ok", "tools", said)
 
 
-def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
+def _check_database(settings: config.Settings, fix: bool, history: bool) -> Iterator[Check]:
     from rushes.db import database, schema
 
     url = database.parse_url(settings.database_url)
@@ -133,8 +139,19 @@ def _check_database(settings: config.Settings, fix: bool) -> Iterator[Check]:
                 "fix",
                 f"did all chores once and counted all jobs; lost jobs found: {_fix(settings)}",
             )
+        yield from _check_changed_settings(db, settings)
         yield from _check_queue(db, settings)
+        if history:
+            yield _check_history(db)
         yield from _check_workers(db)
+
+
+def _check_changed_settings(db: Database, settings: config.Settings) -> Iterator[Check]:
+    """Those of the page; only what is wrong."""
+    from rushes import live_settings
+
+    for said in live_settings.look(db, settings)[1]:
+        yield Check("warn", "settings", said)
 
 
 def _check_workers(db: Database) -> Iterator[Check]:
@@ -226,6 +243,19 @@ def _check_queue(db: Database, settings: config.Settings) -> Iterator[Check]:
         )
     if not violations:
         yield Check("ok", "queue", "every invariant holds")
+
+
+def _check_history(db: Database) -> Check:
+    from rushes.jobs.replay import Replay, impossible
+
+    replay = Replay()
+    with db.read() as tx:
+        found = list(islice(impossible(tx, replay), ROWS_SHOWN))
+    if not found:
+        said = f"all {replay.seen} events of {replay.jobs} jobs are such as can happen"
+        return Check("ok", "history", said)
+    named = "; ".join(f"{each.event.job_id} at {each.event.pos}: {each.why}" for each in found)
+    return Check("fail", "history", named, [asdict(each.event) for each in found])
 
 
 def _name(row: dict[str, Any]) -> str:

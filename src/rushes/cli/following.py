@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from rushes import errors
-from rushes.cli.api import Api, Document
 from rushes.cli.meter import Meter, Task
+from rushes.client import Event, streams
+from rushes.client.api import Api
+from rushes.client.client import SILENCE_SECONDS
+from rushes.client.shapes import OPEN, Document
 
 POLL_SECONDS = 2.0
-# The server says something every 15 s at the latest.
-SILENCE_SECONDS = 60.0
 # Progress is looked at no more often than this; ends at once.
 LOOK_SECONDS = 0.25
-OPEN = ("pending", "processing")
 WAITING = ("queued", "blocked")
+ENDED = ("completed", "failed", "canceled")
+JOB_SECONDS = 0.5
+# Before it is said why: most begin at once.
+PATIENT_LOOKS = 3
 
 
 class Follower:
@@ -55,13 +57,13 @@ class Follower:
         only = next(iter(self._open)) if len(self._open) == 1 else None
         looked_at = 0.0
         with self._api.stream("/events", silence_seconds=SILENCE_SECONDS, media_id=only) as lines:
-            for media_id, type in _events(lines):
-                soon = type.endswith(".progress") and time.monotonic() - looked_at < LOOK_SECONDS
-                if media_id is None:
+            for event in streams.parsed(lines):
+                # Whatever changes from the first line on is told; after a reset some was missed.
+                if event is None or event.media_id is None:
                     self._look_at(set(self._open))
                     self._explain()
-                elif media_id in self._open and not soon:
-                    self._look_at({media_id})
+                elif event.media_id in self._open and not _is_soon(event, looked_at):
+                    self._look_at({event.media_id})
                     looked_at = time.monotonic()
                 if not self._open:
                     return
@@ -102,19 +104,24 @@ class Follower:
             next(iter(self._tasks.values())).say(f"{error.message}; trying again")
 
 
-def _events(lines: Iterator[str]) -> Iterator[tuple[str | None, str]]:
-    """The media and the type of each event. No media: look at all of them, because the stream has
-    just begun (whatever changes from now on is told), is merely alive, or has missed some."""
-    type = ""
-    for line in lines:
-        name, _, value = line.partition(": ")
-        if line.startswith(":") or name == "retry":
-            yield None, ""
-        elif name == "event":
-            type = value
-        elif name == "data":
-            said: dict[str, Any] = json.loads(value)
-            yield said.get("media_id"), type
+def job_at_its_end(
+    api: Api, id: str, task: Task, sleep: Callable[[float], None] = time.sleep
+) -> Document:
+    """One job, however it ends; says once why it waits, if it does."""
+    looks = 0
+    while (job := api.get(f"/jobs/{id}"))["state"] not in ENDED:
+        task.at(job["progress"], job["stage"] or job["state"])
+        looks += 1
+        if looks == PATIENT_LOOKS and job["state"] in WAITING:
+            for reason in api.get(f"/jobs/{id}/why")["reasons"]:
+                task.say(f"it waits. {reason['sentence']}")
+        sleep(JOB_SECONDS)
+    task.end()
+    return dict(job)
+
+
+def _is_soon(event: Event, looked_at: float) -> bool:
+    return event.type.endswith(".progress") and time.monotonic() - looked_at < LOOK_SECONDS
 
 
 def _progress(media: Document) -> tuple[float, str]:

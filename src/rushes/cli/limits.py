@@ -9,7 +9,7 @@ import cyclopts
 from rushes.cli import client, output
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Document
+    from rushes.client.shapes import Document
 
 app = cyclopts.App(
     name="limits", help="List, set and remove how many jobs may run at once.", help_epilogue=""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import cyclopts
 
 from rushes import errors
 from rushes.cli import client, output
+from rushes.transcripts import formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rushes.cli.api import Api, Document
+    from rushes.client.api import Api
+    from rushes.client.shapes import Document
 
 app = cyclopts.App(
     name="media", help="List, look at, share, change and remove media.", help_epilogue=""
@@ -26,6 +28,24 @@ Status = Annotated[
 ]
 Query = Annotated[
     str | None, cyclopts.Parameter(name=["--query", "-q"], help="Only titles with this in them.")
+]
+Tag = Annotated[str | None, cyclopts.Parameter(help="Only media with this tag.")]
+Collection = Annotated[
+    str | None, cyclopts.Parameter(help="Only media in this collection, by its name or id.")
+]
+FromOrigin = Annotated[
+    Literal["library", "upload", "watch", "api"] | None,
+    cyclopts.Parameter(help="Only media that came so; library: all but those of API calls."),
+]
+Sort = Annotated[
+    Literal["newest", "oldest", "title", "longest", "largest", "recorded"] | None,
+    cyclopts.Parameter(help="In which order; newest first if not said."),
+]
+Add = Annotated[
+    list[str] | None, cyclopts.Parameter(name=["--add", "-a"], negative="", help="Repeat.")
+]
+Remove = Annotated[
+    list[str] | None, cyclopts.Parameter(name=["--remove", "-r"], negative="", help="Repeat.")
 ]
 Limit = Annotated[
     int,
@@ -57,6 +77,12 @@ Position = Annotated[
 ]
 Kind = Annotated[str, cyclopts.Parameter(help="One of your own kinds, such as summarize.")]
 Args = Annotated[str | None, cyclopts.Parameter(help="What its handler gets, as JSON.")]
+Out = Annotated[
+    str,
+    cyclopts.Parameter(
+        name=["--out", "-o"], help="Where to: a file, or - for stdout.", allow_leading_hyphen=True
+    ),
+]
 MOST_TRASHED = 10_000
 JOB_COLUMNS = ("id", "kind", "state", "stage", "progress", "worker_name")
 
@@ -69,6 +95,10 @@ def list_media(
         bool, output.FLAG, cyclopts.Parameter(help="What is in the trash; as --status trashed.")
     ] = False,
     query: Query = None,
+    tag: Tag = None,
+    collection: Collection = None,
+    origin: FromOrigin = None,
+    sort: Sort = None,
     limit: Limit = 50,
     json: output.Json = False,
 ) -> None:
@@ -78,7 +108,8 @@ def list_media(
     status = "trashed" if trashed else status
     with client.connect() as api:
         whose = {"everyone": True} if status == "trashed" else {}
-        found = api.items("/media", limit, status=status, q=query, **whose)
+        asked = {"tag": tag, "collection": collection, "origin": origin, "sort": sort}
+        found = api.items("/media", limit, status=status, q=query, **asked, **whose)
     if json:
         output.print_json(found)
     elif found and status == "trashed":
@@ -198,26 +229,64 @@ def _act(api: Api, action: str, **chosen: Any) -> int:
     return int(api.post("/media/actions", {"action": action, "filter": chosen})["changed"])
 
 
-@app.command
-def share(id: Id, /, *, json: output.Json = False) -> None:
-    """Print a link that shows this media to whoever has it."""
-    with client.connect() as api:
-        shared = api.post(f"/media/{id}/share")
-    if json:
-        output.print_json({"id": id, **shared})
-    else:
-        print(shared["share_url"])
+@app.command(name="tag")
+def change_tags(*ids: Id, add: Add = None, remove: Remove = None, json: output.Json = False) -> int:
+    """Add tags to media, or take them away."""
+    return _label("tag", ids, add, remove, json)
 
 
 @app.command
-def unshare(id: Id, /, *, json: output.Json = False) -> None:
-    """Make the link stop working."""
+def collect(*ids: Id, add: Add = None, remove: Remove = None, json: output.Json = False) -> int:
+    """Put media into collections, or take them out: by name or id. One that is not there is
+    made."""
+    return _label("collect", ids, add, remove, json)
+
+
+def _label(
+    action: str, ids: Sequence[str], add: list[str] | None, remove: list[str] | None, json: bool
+) -> int:
+    _require(ids)
     with client.connect() as api:
-        api.delete(f"/media/{id}/share")
+        _titles(api, ids, in_trash=False)
+        body = {"action": action, "filter": {"ids": list(ids)}}
+        done = api.post("/media/actions", {**body, "add": add or [], "remove": remove or []})
     if json:
-        output.print_json({"id": id, "share_url": None})
+        output.print_json(done)
     else:
-        print(f"{id} is not shared any more")
+        print(f"{output.count(done['changed'], 'media item')} changed")
+        for each in done["failed"]:
+            output.note(f"{each['id']}: {each['message']}")
+    return 1 if done["failed"] else 0
+
+
+@app.command
+def describe(
+    id: Id,
+    /,
+    *,
+    title: Annotated[str | None, cyclopts.Parameter(help="A new title.")] = None,
+    description: Annotated[
+        str | None, cyclopts.Parameter(help="Plain text; empty takes it away.")
+    ] = None,
+    recorded: Annotated[
+        str | None, cyclopts.Parameter(help="A date or time such as 2020-07-01; empty: unknown.")
+    ] = None,
+    json: output.Json = False,
+) -> None:
+    """Say what it is: its title, its description, when it was recorded."""
+    body: Document = {} if title is None else {"title": title}
+    body |= {} if description is None else {"description": description or None}
+    body |= {} if recorded is None else {"recorded_at": recorded or None}
+    with client.connect() as api:
+        media = api.patch(f"/media/{id}", body)
+    if json:
+        output.print_json(media)
+    else:
+        output.print_pairs((name, value) for name, value in _pairs(media).items() if value)
+
+
+app.command("rushes.cli.sharing:share", name="share", help="Print a link that shows it to others.")
+app.command("rushes.cli.sharing:unshare", name="unshare", help="Make the link stop working.")
 
 
 @app.command
@@ -316,17 +385,21 @@ def transcript(
     /,
     *,
     format: Annotated[
-        Literal["txt", "srt", "vtt", "json"],
-        cyclopts.Parameter(name=["--format", "-f"], help="What to print."),
+        formats.Format, cyclopts.Parameter(name=["--format", "-f"], help="What to print.")
     ] = "txt",
+    out: Out = output.STDOUT,
     json: output.Json = False,
 ) -> None:
-    """Print what is said in it."""
+    """Print what is said in it, or write it to a file."""
+    wanted = "json" if json else format
+    output.check_printable(wanted, out)
     with client.connect() as api:
-        answer = api.send(
-            "GET", f"/media/{id}/transcript", params={"format": "json" if json else format}
-        )
-    print(answer.text.rstrip("\n"))
+        answer = api.send("GET", f"/media/{id}/transcript", params={"format": wanted})
+    output.write(answer.content, wanted, None if out == output.STDOUT else Path(out))
+
+
+app.command("rushes.cli.exports:export", name="export", help="Make a file of it, and fetch it.")
+app.command("rushes.cli.exports:exports", name="exports", help="List the files made of it.")
 
 
 @app.command
@@ -344,8 +417,8 @@ def trim(
     if reset and (end is not None or start != "0"):
         raise errors.Invalid("--reset undoes all edits: it goes with neither --start nor --end")
     body = {
-        "start": _seconds("--start", start),
-        "end": None if end is None else _seconds("--end", end),
+        "start": output.seconds("--start", start),
+        "end": None if end is None else output.seconds("--end", end),
         "reset": reset,
         "priority": priority,
     }
@@ -384,17 +457,6 @@ def _order(id: str, what: str, body: Document, json: bool) -> None:
         output.print_json(job)
     else:
         print(f"{job['id']} {job['state']}, to {job['kind']} {id}")
-
-
-def _seconds(name: str, text: str) -> float:
-    """Seconds, or as players show it."""
-    try:
-        parts = [float(part) for part in text.split(":")]
-    except ValueError:
-        parts = []
-    if not 1 <= len(parts) <= 3 or not all(0 <= part < math.inf for part in parts):
-        raise errors.BadField(name, f"must be a time such as 12.5 or 1:02:03, not {text!r}")
-    return sum(part * 60.0**power for power, part in enumerate(reversed(parts)))
 
 
 def _position(text: str) -> str | dict[str, float]:
@@ -443,6 +505,10 @@ def _pairs(media: Document) -> dict[str, str]:
         "size": output.size(media["size_bytes"]),
         "file": media["file_name"],
         "created": output.when(media["created_at"]),
+        "recorded": output.when(media["recorded_at"]) if media["recorded_at"] else "",
+        "tags": ", ".join(media["tags"]),
+        "collections": ", ".join(each["name"] for each in media["collections"]),
+        "description": output.one_line(media["description"] or ""),
         "shared at": media["share_url"] or "",
         "same as": " ".join(media["duplicate_of"]),
         "in the trash": " ".join(media["duplicate_in_trash"]),

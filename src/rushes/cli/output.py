@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import cyclopts
 import msgspec
 
 from rushes import errors
+from rushes.transcripts import formats
 
+STDOUT = "-"
 FLAG = cyclopts.Parameter(negative="", show_default=False)
 Json = Annotated[bool, FLAG, cyclopts.Parameter(help="Print JSON for programs.")]
 Yes = Annotated[bool, FLAG, cyclopts.Parameter(help="Do not ask.")]
@@ -49,9 +53,41 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
         print(f"{paint(name.ljust(width), 'dim')}  {one_line(value)}")
 
 
+def check_printable(format: str, out: str | None) -> None:
+    """Before there is any work: a terminal would show what is no text as rubbish."""
+    if format in formats.BINARY and out == STDOUT and sys.stdout.isatty():
+        raise errors.Invalid(f"{format} is no text: say where to with -o FILE")
+
+
+def write(content: bytes, format: str, target: Path | None) -> None:
+    """Whole, or not at all; without a target to stdout."""
+    if format not in formats.BINARY and content and not content.endswith(b"\n"):
+        content += b"\n"
+    if target is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        return
+    draft = target.with_name(f".{target.name}.new")
+    try:
+        draft.write_bytes(content)
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise errors.DiskFull(f"cannot write {target}: {error.strerror}") from error
+
+
 def note(text: str) -> None:
     """For people; programs read stdout."""
     print(one_line(text), file=sys.stderr, flush=True)
+
+
+def read_password() -> str:
+    """As somebody types it, unseen; from a script, the first line."""
+    if sys.stdin.isatty():
+        import getpass
+
+        return getpass.getpass("Password: ")
+    return sys.stdin.readline().rstrip("\r\n")
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -83,6 +119,17 @@ def text(value: Any) -> str:
     if value is None or value in ({}, []):
         return ""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def seconds(name: str, text: str) -> float:
+    """Seconds, or as players show it."""
+    try:
+        parts = [float(part) for part in text.split(":")]
+    except ValueError:
+        parts = []
+    if not 1 <= len(parts) <= 3 or not all(0 <= part < math.inf for part in parts):
+        raise errors.BadField(name, f"must be a time such as 12.5 or 1:02:03, not {text!r}")
+    return sum(part * 60.0**power for power, part in enumerate(reversed(parts)))
 
 
 def size(size_bytes: float) -> str:

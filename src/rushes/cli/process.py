@@ -258,7 +258,7 @@ def _speech(
     from rushes.engines.engine import EngineUnavailable, ModelUnavailable
     from rushes.handlers.transcribe.steps import transcribe
     from rushes.tools import playlist
-    from rushes.transcripts import captions, passages
+    from rushes.transcripts import captions, documents, passages
     from rushes.worker.context import JobContext
     from rushes.worker.folder import MEMORY
 
@@ -276,7 +276,7 @@ def _speech(
     master = (folder.target / playlist.MASTER).read_text()
     manifest = (folder.target / playlist.MANIFEST).read_text()
     made = {
-        "transcript.json": captions.render(heard, "json"),
+        "transcript.json": documents.render(heard, "json").decode(),
         "captions.vtt": captions.vtt(heard, hls=True),
         "captions.m3u8": playlist.captions("captions.vtt", result["duration"]),
         playlist.MASTER: playlist.with_captions(master, "captions.m3u8", heard.language),

@@ -11,7 +11,7 @@ from rushes import errors
 from rushes.cli import client, output
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Document
+    from rushes.client.shapes import Document
 
 app = cyclopts.App(
     name="profiles", help="List, set and remove what videos are made into.", help_epilogue=""

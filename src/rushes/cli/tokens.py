@@ -11,7 +11,7 @@ from rushes.cli import client, output
 from rushes.units import parse_seconds
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Document
+    from rushes.client.shapes import Document
 
 app = cyclopts.App(name="tokens", help="List, create and revoke API tokens.", help_epilogue="")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import cyclopts
 
 from rushes import errors
 from rushes.cli import FAILED, INTERRUPTED, output
+from rushes.transcripts import formats
 
 if TYPE_CHECKING:
     from rushes.cli.meter import Task
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 File = Annotated[Path, cyclopts.Parameter(name="FILE", help="A video or a sound file.")]
 Format = Annotated[
-    Literal["srt", "vtt", "txt", "json"],
-    cyclopts.Parameter(name=["--format", "-f"], help="What to write."),
+    formats.Format, cyclopts.Parameter(name=["--format", "-f"], help="What to write.")
 ]
 Out = Annotated[
     str | None,
@@ -44,8 +43,6 @@ Track = Annotated[
 ]
 Translate = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Into English.")]
 Prompt = Annotated[str | None, cyclopts.Parameter(help="What it is about; names that come up.")]
-
-STDOUT = "-"
 
 
 def run(
@@ -74,7 +71,8 @@ def run(
         "prompt": prompt,
     }
     args = {name: value for name, value in options.items() if value is not None}
-    target = None if out == STDOUT else Path(out) if out else file.with_suffix(f".{format}")
+    output.check_printable(format, out)
+    target = None if out == output.STDOUT else Path(out) if out else file.with_suffix(f".{format}")
     if target is not None and target.resolve() == file.resolve():
         raise errors.Invalid("this would write over the file itself: say where to with -o")
     try:
@@ -85,7 +83,7 @@ def run(
     except errors.JobOutcome as error:
         output.note(f"{file.name}: {error.message}")
         return FAILED
-    _write(heard, format, target)
+    _write(heard, format, target, file.stem)
     return 0
 
 
@@ -149,20 +147,10 @@ def _stage(progress: Progress) -> str:
     return " · ".join(words)
 
 
-def _write(heard: Transcript, format: str, target: Path | None) -> None:
-    from rushes.transcripts import captions
+def _write(heard: Transcript, format: str, target: Path | None, title: str) -> None:
+    from rushes.transcripts import documents
 
-    text = captions.render(heard, format)
-    text = text if text.endswith("\n") or not text else f"{text}\n"
-    if target is None:
-        sys.stdout.write(text)
-        return
-    draft = target.with_name(f".{target.name}.new")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise errors.DiskFull(f"cannot write {target}: {error.strerror}") from error
-    said = f"{len(heard.text.split())} words" if heard.text else "nothing was said"
-    output.note(f"{target}: {said}")
+    output.write(documents.render(heard, format, title=title), format, target)
+    if target is not None:
+        said = output.count(len(heard.text.split()), "word") if heard.text else "nothing was said"
+        output.note(f"{target}: {said}")

@@ -14,11 +14,17 @@ from rushes import errors
 from rushes.cli import FAILED, client, output
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Api
     from rushes.cli.meter import Meter
-    from rushes.cli.sending import Uploader
+    from rushes.client.api import Api
+    from rushes.client.sending import Uploader
 
-Paths = Annotated[Path, cyclopts.Parameter(name="PATH", help="Files; folders with --recursive.")]
+Paths = Annotated[
+    str,
+    cyclopts.Parameter(
+        name="PATH",
+        help="Files; folders with --recursive; URLs, which the server fetches by itself.",
+    ),
+]
 Recursive = Annotated[
     bool, output.FLAG, cyclopts.Parameter(help="Send what is in folders, except hidden files.")
 ]
@@ -32,6 +38,7 @@ SpeechProfile = Annotated[
 ]
 Diarize = Annotated[bool, output.FLAG, cyclopts.Parameter(help="Tell the speakers apart.")]
 
+SCHEMES = ("http://", "https://")
 SENT, SKIPPED, FAILED_STATUS = "sent", "skipped", "failed"
 
 
@@ -46,6 +53,7 @@ class UploadResult:
     duplicate_in_trash: str | None = None
     transcript_status: str | None = None
     error: str | None = None
+    job_id: str | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -66,9 +74,11 @@ def run(
     json: output.Json = False,
 ) -> int:
     """Send files to a server. Stopped half way, the same command goes on where it was."""
-    files = _collect(paths, recursive)
-    if title is not None and len(files) > 1:
-        raise errors.Invalid(f"--title is for one file, and these are {len(files)}")
+    urls = [each for each in paths if each.lower().startswith(SCHEMES)]
+    named = [Path(each) for each in paths if each not in urls]
+    files = _collect(named, recursive) if named or not urls else []
+    if title is not None and len(files) + len(urls) > 1:
+        raise errors.Invalid(f"--title is for one file, and these are {len(files) + len(urls)}")
     options = {
         "title": title or "",
         "profile": profile or "",
@@ -83,10 +93,12 @@ def run(
         with client.connect(needs_server=True) as api:
             # Whether it is there and knows us is better learned now than file by file.
             api.get("/session")
-            _send_all(
-                api, files, {name: value for name, value in options.items() if value}, results
-            )
+            given = {name: value for name, value in options.items() if value}
+            _import_all(api, urls, given, results)
+            if files:
+                _send_all(api, files, given, results)
             if wait:
+                _wait_for_imports(api, results)
                 _wait_for(api, results)
     finally:
         if results:
@@ -96,10 +108,12 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """`named`: somebody asked for this very file; others were found in a folder."""
+    """`named`: somebody asked for this very file; others were found in a folder, and lie in
+    `folder`, which begins with the name of the one that was asked for."""
 
     path: Path
     named: bool
+    folder: str = ""
 
 
 def _collect(paths: Sequence[Path], recursive: bool) -> list[_File]:
@@ -120,7 +134,8 @@ def _collect(paths: Sequence[Path], recursive: bool) -> list[_File]:
                 if inner is None:
                     hidden += 1
                 else:
-                    found.setdefault(inner.resolve(), _File(inner, False))
+                    folder = Path(path.resolve().name, inner.parent.relative_to(path))
+                    found.setdefault(inner.resolve(), _File(inner, False, folder.as_posix()))
     if hidden:
         output.note(f"left out hidden files and folders: {hidden}")
     if not found:
@@ -147,8 +162,8 @@ def _send_all(
     api: Api, files: Sequence[_File], options: dict[str, str], results: list[UploadResult]
 ) -> None:
     from rushes.cli import meter
-    from rushes.cli.sending import Uploader
-    from rushes.cli.unfinished import Unfinished
+    from rushes.client.sending import Uploader
+    from rushes.client.unfinished import Unfinished
 
     uploader = Uploader(api, Unfinished())
     try:
@@ -164,9 +179,37 @@ def _send_all(
         ) from error
 
 
+def _import_all(
+    api: Api, urls: Sequence[str], options: dict[str, str], results: list[UploadResult]
+) -> None:
+    """Asks for them; the server needs nobody to wait."""
+    flags = {name: value == "true" for name, value in options.items() if value in ("true", "false")}
+    for url in urls:
+        try:
+            job = api.post("/media/import", {**options, **flags, "url": url})
+            results.append(UploadResult(path=url, status=job["state"], job_id=job["id"]))
+        except errors.Invalid as error:
+            results.append(UploadResult(path=url, status=FAILED_STATUS, error=error.message))
+
+
+def _wait_for_imports(api: Api, results: Sequence[UploadResult]) -> None:
+    from rushes.cli import meter
+    from rushes.cli.following import job_at_its_end
+
+    with meter.work_done() as bars:
+        for result in (each for each in results if each.job_id and not each.error):
+            job = job_at_its_end(api, str(result.job_id), bars.task(result.path, 1.0))
+            if job["state"] == "completed":
+                result.status, result.media_id = SENT, job["result"]["media_id"]
+            else:
+                result.status, result.error = FAILED_STATUS, job["error"] or job["state"]
+
+
 def _send(uploader: Uploader, file: _File, options: dict[str, str], bars: Meter) -> UploadResult:
     result = UploadResult(path=str(file.path))
     task = bars.task(file.path.name, _size(file.path))
+    if file.folder:
+        options = {**options, "folder": file.folder}
     try:
         sent = uploader.send(file.path, options, task)
     except OSError as error:
@@ -222,7 +265,10 @@ def _print(results: Sequence[UploadResult], json: bool) -> None:
     if json:
         output.print_json([asdict(each) for each in results])
         return
-    rows = [(each.media_id or "-", _status(each), each.path, _remark(each)) for each in results]
+    rows = [
+        (each.media_id or each.job_id or "-", _status(each), each.path, _remark(each))
+        for each in results
+    ]
     output.print_table(("media", "status", "file", ""), rows)
 
 

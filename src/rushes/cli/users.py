@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import cyclopts
@@ -11,7 +10,8 @@ from rushes import errors
 from rushes.cli import client, output
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Api, Document
+    from rushes.client.api import Api
+    from rushes.client.shapes import Document
 
 app = cyclopts.App(name="users", help="List, add and disable users.", help_epilogue="")
 
@@ -47,7 +47,7 @@ def add(
     """Add a user, and print a link that signs them in once."""
     body = {"name": name, "role": "admin" if admin else "user"}
     if password_stdin:
-        body["password"] = _password()
+        body["password"] = output.read_password()
     with client.connect() as api:
         made = api.post("/users", body)
     if json:
@@ -118,14 +118,6 @@ def _find(api: Api, name: str) -> Document:
         if name == user["id"] or name.casefold() == user["name"]:
             return dict(user)
     raise errors.NotFound(f"no user {name}")
-
-
-def _password() -> str:
-    if sys.stdin.isatty():
-        import getpass
-
-        return getpass.getpass("Password: ")
-    return sys.stdin.readline().rstrip("\r\n")
 
 
 def _print_link(url: str) -> None:

@@ -13,9 +13,9 @@ from rushes import errors
 from rushes.cli import client, output
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Api
     from rushes.cli.meter import Meter
-    from rushes.cli.sending import Sent
+    from rushes.client.api import Api
+    from rushes.client.sending import Sent
     from rushes.folders import Found, Outcome, Take
 
 Folder = Annotated[Path, cyclopts.Parameter(name="DIR", help="Its sub-folders are watched, too.")]
@@ -52,7 +52,8 @@ def run(
 ) -> None:
     """Send the files that appear in a folder, each once, until Ctrl-C. Those that the server has
     already are skipped; stopped half way, the same command goes on where it was."""
-    from rushes.cli import meter, unfinished
+    from rushes.cli import meter
+    from rushes.client import unfinished
     from rushes.folders import FolderWatcher, Notes
 
     if not folder.is_dir():
@@ -66,6 +67,7 @@ def run(
         "diarize": "true" if diarize else "",
         "skip_duplicates": "true",
         "priority": priority,
+        "origin": "watch",
     }
     with client.connect(needs_server=True) as api, meter.bytes_sent() as bars:
         who = api.get("/session")["id"]
@@ -83,8 +85,8 @@ def run(
 
 
 def _sender(api: Api, options: dict[str, str], bars: Meter, json: bool) -> Take:
-    from rushes.cli.sending import Uploader
-    from rushes.cli.unfinished import Unfinished
+    from rushes.client.sending import Uploader
+    from rushes.client.unfinished import Unfinished
     from rushes.folders import Outcome
 
     uploader = Uploader(api, Unfinished())
@@ -92,7 +94,8 @@ def _sender(api: Api, options: dict[str, str], bars: Meter, json: bool) -> Take:
     def take(file: Found) -> Outcome:
         task = bars.task(file.path.name, file.facts.size_bytes)
         try:
-            sent = uploader.send(file.path, options, task)
+            lies_in = {"folder": file.folder} if file.folder else {}
+            sent = uploader.send(file.path, {**options, **lies_in}, task)
         finally:
             task.end()
         outcome = Outcome.DUPLICATE if sent.duplicate_of == sent.media_id else Outcome.TAKEN

@@ -10,7 +10,8 @@ from rushes import errors
 from rushes.cli import client, output
 
 if TYPE_CHECKING:
-    from rushes.cli.api import Api, Document
+    from rushes.client.api import Api
+    from rushes.client.shapes import Document
 
 app = cyclopts.App(name="workers", help="List, admit, drain and disable workers.", help_epilogue="")
 

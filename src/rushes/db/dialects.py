@@ -106,26 +106,47 @@ class _Each:
         return f"json_each({spec}) AS word"
 
 
+# Of a few hundred statements, whichever database they are for: each is filled in once.
+
+
+@cache
+def _for_postgres(sql: str) -> str:
+    text = sql.format(
+        # As a subselect it is computed once per statement, not once per row.
+        now="(SELECT rushes_now())",
+        skip_locked="FOR UPDATE SKIP LOCKED",
+        for_update="FOR UPDATE",
+        for_share="FOR SHARE",
+        changed="changed",
+        # As a pair, so that it walks along the index of lanes and users: it would sooner read
+        # and sort all of a user's jobs.
+        of_user="(lane, user_id) >= (:lane, :user_id) AND (lane, user_id) <= (:lane, :user_id)",
+        given=_Given(True),
+        each=_Each(True),
+    )
+    return re.sub(r"(?<!:):([a-z_]\w*)", r"%(\1)s", text)
+
+
+@cache
+def _for_sqlite(sql: str) -> str:
+    return sql.format(
+        now=":now",
+        skip_locked="",
+        for_update="",
+        for_share="",
+        changed="jobs",
+        of_user="user_id = :user_id",
+        given=_Given(False),
+        each=_Each(False),
+    )
+
+
 class Postgres:
     name = "postgresql"
     keeps_the_dead = True
 
-    @cache  # noqa: B019  one instance per process, a few dozen statements
     def compile(self, sql: str) -> str:
-        text = sql.format(
-            # As a subselect it is computed once per statement, not once per row.
-            now="(SELECT rushes_now())",
-            skip_locked="FOR UPDATE SKIP LOCKED",
-            for_update="FOR UPDATE",
-            for_share="FOR SHARE",
-            changed="changed",
-            # As a pair, so that it walks along the index of lanes and users: it would sooner read
-            # and sort all of a user's jobs.
-            of_user="(lane, user_id) >= (:lane, :user_id) AND (lane, user_id) <= (:lane, :user_id)",
-            given=_Given(True),
-            each=_Each(True),
-        )
-        return re.sub(r"(?<!:):([a-z_]\w*)", r"%(\1)s", text)
+        return _for_postgres(sql)
 
     def change(self, execute: Execute, change: Change, params: Params) -> Rows:
         """One statement, so that a verb with its attempts and events is one round trip."""
@@ -187,18 +208,8 @@ class Sqlite:
     name = "sqlite"
     keeps_the_dead = False
 
-    @cache  # noqa: B019  one instance per process, a few dozen statements
     def compile(self, sql: str) -> str:
-        return sql.format(
-            now=":now",
-            skip_locked="",
-            for_update="",
-            for_share="",
-            changed="jobs",
-            of_user="user_id = :user_id",
-            given=_Given(False),
-            each=_Each(False),
-        )
+        return _for_sqlite(sql)
 
     def change(self, execute: Execute, change: Change, params: Params) -> Rows:
         """SQLite has no changes inside WITH: the same texts run in turn and find the rows by id."""

@@ -63,6 +63,9 @@ class LocalEngine:
         """Of the process that computes, while there is one."""
         return self._host.pid
 
+    def use_model(self, name: str) -> None:
+        self._model_name = name
+
     def capabilities(self) -> Capabilities:
         device = "cuda" if self._device != "cpu" and _has_card() else "cpu"
         chosen = custom.known(self._model_name) if self._model_name else DEFAULT_MODEL

@@ -68,6 +68,9 @@ class OpenAI:
         self._model_name = model
         self._listed: tuple[float, Capabilities] | None = None
 
+    def use_model(self, name: str) -> None:
+        self._model_name, self._listed = name, None
+
     def capabilities(self) -> Capabilities:
         now = time.monotonic()
         if self._listed is None or now - self._listed[0] > FRESH_SECONDS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -91,6 +91,14 @@ class Registry:
         if chosen or len(models) == 1:
             return chosen[0] if chosen else models[0].name
         return ANY_MODEL
+
+    def use_model(self, name: str) -> None:
+        """From the next job on, for those that name none; empty: the engine's own choice."""
+        with self._lock:
+            self._options = replace(self._options, model=name)
+            engine = self._made.get(self._options.engine)
+        if engine is not None and (use := getattr(engine, "use_model", None)):
+            use(name)
 
     @property
     def cache(self) -> Cache | None:

@@ -10,9 +10,16 @@ import msgspec
 
 from rushes import errors, events, worker_settings
 from rushes.db.database import Tx
-from rushes.fleet.worker import AdminState, AdminWord, FleetWorker, encode_limited, unable_in
+from rushes.fleet.worker import (
+    AdminState,
+    AdminWord,
+    FleetWorker,
+    Presence,
+    encode_limited,
+    unable_in,
+)
 from rushes.protocol import Standing
-from rushes.records import JsonObject
+from rushes.records import JsonObject, from_row
 from rushes.worker_settings import WorkerSettings
 
 HOLDS = """(SELECT count(*) FROM jobs
@@ -202,6 +209,14 @@ def changes(tx: Tx, since: int | None) -> Changes:
         )
     )
     return Changes({each["id"]: AdminWord.from_row(each) for each in rows}, int(row["now"]))
+
+
+def presences(tx: Tx) -> list[Presence]:
+    """Of all workers, without what takes long to read."""
+    rows = tx.all(
+        f"SELECT id, state, registered_at, last_seen_at, lost_at, announced, {HOLDS} FROM workers"
+    )
+    return [from_row(Presence, row, state=AdminState(row["state"])) for row in rows]
 
 
 def announce(tx: Tx, id: str, status: str) -> None:

@@ -65,21 +65,38 @@ def settings_of(text: str | None) -> WorkerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetWorker:
+class Presence:
+    """All that the status of a worker follows from."""
+
     id: str
-    name: str
     state: AdminState
-    kinds: list[str]
-    capabilities: list[str]
-    metadata: JsonObject
     registered_at: int
     last_seen_at: int | None
     # When it last lost a job by its silence.
     lost_at: int | None
-    # Which of its processes has said hello last.
-    boot_id: str | None
     # The status that was told last.
     announced: str | None
+    holds: int
+
+    def status(self, now: int, offline_after_ms: int) -> WorkerStatus:
+        if self.state is AdminState.DISABLED:
+            return WorkerStatus.DISABLED
+        heard_at = self.registered_at if self.last_seen_at is None else self.last_seen_at
+        if now - heard_at > offline_after_ms or (self.lost_at or 0) > heard_at:
+            return WorkerStatus.OFFLINE
+        if self.last_seen_at is None:
+            return WorkerStatus.ACTIVE
+        return WorkerStatus.BUSY if self.holds else WorkerStatus.IDLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetWorker(Presence):
+    name: str
+    kinds: list[str]
+    capabilities: list[str]
+    metadata: JsonObject
+    # Which of its processes has said hello last.
+    boot_id: str | None
     # It takes only what comes before all else.
     is_for_urgent: bool
     # What an admin says of how it is to work, and what it has brought itself.
@@ -93,7 +110,6 @@ class FleetWorker:
     # By kind why it takes none of it now, and what else it tells.
     declined: Mapping[str, str]
     notes: Sequence[str]
-    holds: int
 
     @classmethod
     def from_row(cls, row: Row) -> FleetWorker:
@@ -150,16 +166,6 @@ class FleetWorker:
     def has_room(self) -> bool:
         """Whether it could run another job beside those that it holds."""
         return self.holds < (1 if self.slots is None else len(self.slots))
-
-    def status(self, now: int, offline_after_ms: int) -> WorkerStatus:
-        if self.state is AdminState.DISABLED:
-            return WorkerStatus.DISABLED
-        heard_at = self.registered_at if self.last_seen_at is None else self.last_seen_at
-        if now - heard_at > offline_after_ms or (self.lost_at or 0) > heard_at:
-            return WorkerStatus.OFFLINE
-        if self.last_seen_at is None:
-            return WorkerStatus.ACTIVE
-        return WorkerStatus.BUSY if self.holds else WorkerStatus.IDLE
 
     @property
     def unable(self) -> Collection[str]:

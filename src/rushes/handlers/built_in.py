@@ -25,6 +25,12 @@ def _transcode(job: JobContext) -> Any:
     return transcode.transcode(job, keep=job.keep_completed_qualities)
 
 
+def _prepare(job: JobContext) -> Any:
+    from rushes.handlers.transcode import steps as transcode
+
+    return transcode.prepare(job)
+
+
 def _span(job: JobContext) -> Any:
     from rushes.handlers.transcode import steps as transcode
 
@@ -39,6 +45,12 @@ def _transcribe(job: JobContext, engines: Registry | None) -> Any:
     return transcribe.transcribe(job, engines)
 
 
+def _export(job: JobContext) -> Any:
+    from rushes.handlers import export
+
+    return export.export(job)
+
+
 # Segments are handed in as they are cut; what stays is one small rendition to take pictures of.
 _VERSION = Handler(_transcode, STALL_SECONDS, scratch_share=0.25)
 # They are written in `kinds.py`, because those who know nothing of handlers have to know them.
@@ -47,6 +59,9 @@ HANDLERS: dict[str, Handler | SpeechHandler] = {
     "transcode": _VERSION,
     "trim": _VERSION,
     "composite": _VERSION,
+    "prepare": Handler(_prepare, STALL_SECONDS, scratch_share=0.05),
     "span": Handler(_span, STALL_SECONDS, scratch_share=0.05),
+    # It asks for the room that it needs itself: what it works on is not the source.
+    "export": Handler(_export, STALL_SECONDS),
     "transcribe": SpeechHandler(_transcribe, STALL_SECONDS, scratch_share=0.0),
 }

@@ -38,6 +38,10 @@ WAITING = frozenset({State.BLOCKED, State.QUEUED})
 TERMINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELED})
 
 
+# The division of a part that is done while nobody has claimed its whole.
+BEGINNING = 0
+
+
 class Priority(IntEnum):
     """Stored as a number so that it sorts; people and the API say the word."""
 
@@ -204,7 +208,8 @@ class Renewal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """The job of a claim that is held; `owner_id` is the job whose version it builds, and
-    `lease_ms` how long the claim lasts if it is not renewed."""
+    `lease_ms` how long the claim lasts if it is not renewed. `is_heard`: the worker has spoken of
+    it, so it knows."""
 
     id: str
     kind: str
@@ -213,6 +218,7 @@ class Holding:
     division: int | None
     lease_ms: int
     owner_id: str
+    is_heard: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +290,7 @@ class Job:
     # Since when it waits for its parts, and how far it was when it was divided.
     divided_at: int | None
     divided_progress: float | None
-    # Of a part: the epoch of the claim that divided its parent.
+    # Of a part: the epoch of the claim that divided its parent, or BEGINNING.
     division: int | None
     limit_key: str | None
 
@@ -415,6 +421,21 @@ def entry(
         trace=trace,
     )
     return Entry(shared, row)
+
+
+def behind_parent(row: JobRow, states: Mapping[str, State]) -> JobRow:
+    """Blocked until its parent has completed; `states`: of the parents there are."""
+    if row.parent_id is None:
+        return row
+    match states.get(row.parent_id):
+        case None:
+            raise errors.BadField("parent_id", f"no job {row.parent_id}")
+        case State.FAILED | State.CANCELED as state:
+            raise errors.WrongState(f"the parent job is {state}")
+        case State.COMPLETED:
+            return row
+        case _:
+            return msgspec.structs.replace(row, state=State.BLOCKED)
 
 
 def words(needs: Iterable[str]) -> tuple[str, ...]:

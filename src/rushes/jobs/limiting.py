@@ -28,10 +28,6 @@ class Limit:
     most: int
     running: int = 0
 
-    @property
-    def family(self) -> str:
-        return self.key.partition(":")[0]
-
 
 def check(key: str, most: int) -> None:
     if not KEY.fullmatch(key):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from rushes.jobs import (
     store,
 )
 from rushes.jobs import job as jobs
-from rushes.jobs.job import Ended, Entry, ErrorClass, Job, JobRow, NewJob, Priority, Renewal, State
+from rushes.jobs.job import Ended, Entry, ErrorClass, Job, NewJob, Priority, Renewal, State
 from rushes.jobs.lifecycle import Held, Lost, Settlement
 from rushes.jobs.looking import Looks
 from rushes.jobs.observer import JobObserver
@@ -102,6 +102,17 @@ class Queue:
         if created:
             self._wake(tx, [each for each in entries if each.row.id in created], told=notify)
         return answers
+
+    def begin_early(self, tx: Tx, whole_id: str, new: NewJob) -> None:
+        """Enqueue the beginning of a job that was just enqueued: somebody may do it while that one
+        waits (decision 0023). Not if it need not wait, or nobody is there to do it."""
+        is_offered = read_store.is_offered(tx, new.kind, seen_within_ms=self.terms.lease_ms)
+        if not (is_offered and read_store.may_have_to_wait(tx, whole_id, new.media_id)):
+            return
+        [(alike, row)] = self._entries([new])
+        begun = [Entry(alike, structs.replace(row, parent_id=whole_id, division=jobs.BEGINNING))]
+        enqueue_store.insert(tx, begun)
+        self._wake(tx, begun)
 
     def retry(
         self,
@@ -242,9 +253,12 @@ class Queue:
     ) -> State:
         """Where the job went: `queued` for another try, `failed`, or `canceled`."""
         code = jobs.storable(code, WORD_LIMIT) or "failed"
-        return self._settle(
+        state = self._settle(
             tx, claim, lambda job: lifecycle.after_failure(job, error, code), message
         )
+        if state is State.FAILED and error is ErrorClass.PERMANENT:
+            self._relations.fail_whole(tx, claim.job_id)
+        return state
 
     def release(self, tx: Tx, claim: Claim) -> State:
         """Give the job back without counting the attempt."""
@@ -339,8 +353,7 @@ class Queue:
     # Inside
 
     def _entries(self, news: Sequence[NewJob]) -> list[Entry]:
-        kinds = self._kinds()
-        known = None if kinds is None else set(kinds)
+        known = None if (given := self._kinds()) is None else set(given)
         most, trace = self.terms.max_attempts, correlation.trace()
         made = zip(news, ids.many("job", len(news)), strict=True)
         return [
@@ -349,14 +362,11 @@ class Queue:
                 id,
                 kinds=known,
                 max_attempts=most,
-                limit_key=self._usual_key(new.kind),
+                limit_key=kinds.get(new.kind).limit_key or self.terms.limit_keys.get(new.kind),
                 trace=trace,
             )
             for new, id in made
         ]
-
-    def _usual_key(self, kind: str) -> str | None:
-        return kinds.get(kind).limit_key or self.terms.limit_keys.get(kind)
 
     def _referring(self, tx: Tx, entries: list[Entry]) -> list[Entry]:
         """Those whose parent has yet to complete are blocked."""
@@ -367,7 +377,7 @@ class Queue:
         if not parents:
             return entries
         states = enqueue_store.states(tx, parents)
-        return [Entry(alike, _behind_parent(row, states)) for alike, row in entries]
+        return [Entry(alike, jobs.behind_parent(row, states)) for alike, row in entries]
 
     def _wake(self, tx: Tx, ready: Sequence[Entry | Held | Lost], *, told: bool = False) -> None:
         """Those who wait, when these jobs are committed; `told`: others hear it with the commit."""
@@ -459,7 +469,11 @@ class Queue:
         return taken
 
     def _claim(self, tx: Tx, take: jobs.Take, limit: int) -> list[Assignment]:
-        taken = store.claim(tx, take, ids.new("clm"), limit)
+        if kinds.begins_early(take.kind):
+            with tx.together():
+                taken = self._relations.overtake(tx, store.claim(tx, take, ids.new("clm"), limit))
+        else:
+            taken = store.claim(tx, take, ids.new("clm"), limit)
         self._observer.claimed(tx, taken)
         return taken
 
@@ -579,20 +593,6 @@ def _hints(ready: Iterable[Entry | Held | Lost]) -> list[Hint]:
         if key not in found:
             found[key] = Hint(key[0].word, key[1], id, 0)
     return [replace(hint, jobs=counts[key]) for key, hint in found.items()]
-
-
-def _behind_parent(row: JobRow, states: Mapping[str, State]) -> JobRow:
-    if row.parent_id is None:
-        return row
-    match states.get(row.parent_id):
-        case None:
-            raise errors.BadField("parent_id", f"no job {row.parent_id}")
-        case State.FAILED | State.CANCELED as state:
-            raise errors.WrongState(f"the parent job is {state}")
-        case State.COMPLETED:
-            return row
-        case _:
-            return structs.replace(row, state=State.BLOCKED)
 
 
 def _wholes(rows: Iterable[Renewal | jobs.Completed | Ended | Held | Lost]) -> set[str]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from rushes import count_store, errors, events
+from rushes import count_store, errors, events, kinds
 from rushes.db.database import Tx
 from rushes.jobs import store
-from rushes.jobs.job import Job, Outcome, State, decode, encode
+from rushes.jobs.job import BEGINNING, Job, Outcome, State, decode, encode
 from rushes.protocol import Claim
 from rushes.records import Row, from_row
 from rushes.text_match import folded, pattern
@@ -79,8 +79,12 @@ def list_jobs(
     running: bool | None = None,
 ) -> list[Job]:
     """Newest first; `before` is the last id of the page before (ids sort by time). `running`:
-    only those, or only the others."""
-    where, given = _guards(filter or JobFilter())
+    only those, or only the others. Beginnings that nobody took up are listed to who asks for them
+    alone: most are not needed, and that is nothing to tell."""
+    filter = filter or JobFilter()
+    where, given = _guards(filter)
+    if filter.kind is None and filter.ids is None:
+        where += f" AND (coalesce(division, 1) <> {BEGINNING} OR claims > 0)"
     if running is not None:
         where += f" AND {AMONG_RUNNING}" if running else f" AND NOT {RUNNING}"
     if before is not None:
@@ -143,7 +147,8 @@ class FailureGroup:
 
 
 def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[FailureGroup]:
-    """Failed jobs by what they failed of, most frequent first; of one user, or of all (None)."""
+    """Failed jobs by what they failed of, most frequent first; of one user, or of all (None). What
+    a beginning fails of, its whole does, too, and is told of that."""
     rows = tx.all(
         f"""
         SELECT grouped.kind, nullif(grouped.error_code, '') AS error_code, number AS count,
@@ -152,7 +157,7 @@ def failure_groups(tx: Tx, user_id: str | None, limit: int = 50) -> list[Failure
                 max(failed_at) AS last_failed_at, max(job_id) AS job_id
               FROM ({" UNION ALL ".join(_failed(tx))}) AS failed
               {_of(user_id)}
-              GROUP BY kind, error_code HAVING sum(number) > 0
+              GROUP BY kind, error_code HAVING sum(number) > 0 AND kind <> '{kinds.PREPARE.name}'
               ORDER BY 3 DESC, kind, error_code LIMIT :limit) AS grouped
         LEFT JOIN jobs ON jobs.id = grouped.job_id
         ORDER BY number DESC, grouped.kind, grouped.error_code""",
@@ -415,7 +420,8 @@ def waiting_of(tx: Tx, user_id: str, most: int) -> int:
         + """
         SELECT sum((SELECT count(*) FROM (
             SELECT 1 FROM jobs WHERE state = 'queued' AND jobs.lane = lanes.lane
-            AND jobs.user_id = :user_id AND kind NOT IN ('webhook', 'purge') LIMIT :most) AS few
+            AND jobs.user_id = :user_id AND kind NOT IN ('webhook', 'purge', 'prepare')
+            LIMIT :most) AS few
         )) AS waiting FROM lanes WHERE lane IS NOT NULL""",
         user_id=user_id,
         most=most,
@@ -497,6 +503,35 @@ def idle_worker_exists(
         seen_within_ms=seen_within_ms,
         besides=besides,
         urgent=int(urgent),
+    )
+    return row is not None
+
+
+def is_offered(tx: Tx, kind: str, *, seen_within_ms: int) -> bool:
+    """Whether a worker that was seen lately takes such jobs, now or when it has time."""
+    row = tx.one(
+        """
+        SELECT 1 AS found FROM workers WHERE state = 'enabled'
+        AND last_seen_at > {now} - :seen_within_ms
+        AND :kind IN (SELECT value FROM {each:workers.kinds}) LIMIT 1""",
+        kind=kind,
+        seen_within_ms=seen_within_ms,
+    )
+    return row is not None
+
+
+def may_have_to_wait(tx: Tx, job_id: str, media_id: str | None) -> bool:
+    """Whether a job may not be claimed at once: something is paused, or other jobs wait or run,
+    those of the same media aside."""
+    other = "id <> :job_id AND coalesce(media_id, id) <> :media_id"
+    row = tx.one(
+        f"""
+        SELECT 1 AS found
+        WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 'processing' AND {other})
+        OR EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND {other})
+        OR EXISTS (SELECT 1 FROM pauses)""",
+        job_id=job_id,
+        media_id=media_id or "",
     )
     return row is not None
 

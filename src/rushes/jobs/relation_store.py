@@ -3,19 +3,21 @@
 A divided job, the *whole*, waits while its *parts* run, and the last of them frees it.
 
 Parts name the epoch of the claim that divided their whole, so those of an earlier division of the
-same job are told apart from those it waits for.
+same job are told apart from those it waits for. The *beginning* of a job that nobody has claimed
+yet is a part of its epoch 0: the job does not wait for it, and whoever claims the job ends it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rushes import events
 from rushes.db.database import Tx
 from rushes.jobs import lifecycle, store
-from rushes.jobs.job import TERMINAL, State
+from rushes.jobs.job import BEGINNING, TERMINAL, State, decode
 from rushes.jobs.lifecycle import PARTS_DONE
+from rushes.protocol import Assignment
 from rushes.records import from_row
 from rushes.wakeup import Wakeup
 
@@ -63,6 +65,23 @@ class Relations:
         if ended:
             self.unblock(tx, ended)
             self.cancel_parts(tx, ended)
+
+    def overtake(self, tx: Tx, taken: Sequence[Assignment]) -> list[Assignment]:
+        """Jobs that were just claimed go on from what their beginnings have done, which end. Those
+        lock their whole before themselves, too: no write of theirs comes after this."""
+        fresh = [each.job_id for each in taken if each.epoch == 1]
+        if not fresh:
+            return list(taken)
+        self.cancel_parts(tx, fresh)
+        begun = take_checkpoints(tx, fresh)
+        return [
+            replace(each, checkpoint=decode(begun[each.job_id])) if each.job_id in begun else each
+            for each in taken
+        ]
+
+    def fail_whole(self, tx: Tx, part_id: str) -> None:
+        """What a beginning has found wrong for good with a job that waits is said of that job."""
+        self.end(tx, fail_whole(tx, part_id))
 
     def cancel_parts(self, tx: Tx, wholes: Sequence[str] | None) -> int:
         parts = live_parts(tx, wholes)
@@ -191,6 +210,50 @@ def join_parts(tx: Tx, decisions: Sequence[Decision]) -> dict[str, State]:
         parts_done=PARTS_DONE,
     )
     return {row["id"]: State(row["state"]) for row in rows}
+
+
+def fail_whole(tx: Tx, part_id: str) -> list[str]:
+    """The job that this is the beginning of, if nobody has claimed it yet."""
+    rows = tx.change(
+        """
+        UPDATE jobs SET state = 'failed', failed_at = {now}, error_code = part.error_code,
+            last_error = part.last_error
+        FROM jobs AS part WHERE part.id = :part_id AND part.division = :beginning
+        AND part.state = 'failed' AND jobs.id = part.parent_id AND jobs.state = 'queued'
+        AND jobs.claims = 0""",
+        events.from_changed("state", was="'queued'"),
+        returning="id",
+        part_id=part_id,
+        beginning=BEGINNING,
+    )
+    return [row["id"] for row in rows]
+
+
+def hand_on(tx: Tx, part_id: str) -> None:
+    """What a beginning has told is true of the job that it belongs to, until that says more."""
+    tx.all(
+        """
+        UPDATE jobs SET detail = part.detail, checkpoint = part.checkpoint FROM jobs AS part
+        WHERE part.id = :part_id AND part.division = :beginning AND jobs.id = part.parent_id
+        AND jobs.claims = 0""",
+        part_id=part_id,
+        beginning=BEGINNING,
+    )
+
+
+def take_checkpoints(tx: Tx, wholes: Sequence[str]) -> dict[str, str]:
+    """By job, as it is stored: where its beginning has got to, which is where it goes on."""
+    rows = tx.all(
+        """
+        WITH given AS ({given:id text})
+        UPDATE jobs SET checkpoint = part.checkpoint FROM given JOIN jobs AS part
+            ON part.parent_id = given.id AND part.division = :beginning
+        WHERE jobs.id = given.id AND jobs.checkpoint IS NULL AND part.checkpoint IS NOT NULL
+        RETURNING jobs.id, jobs.checkpoint""",
+        given=[{"id": id} for id in wholes],
+        beginning=BEGINNING,
+    )
+    return {row["id"]: row["checkpoint"] for row in rows}
 
 
 def live_parts(tx: Tx, wholes: Iterable[str] | None) -> list[str]:

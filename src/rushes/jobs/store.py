@@ -376,12 +376,23 @@ def lock_if_held(tx: Tx, claim: Claim) -> Held | None:
 def held(tx: Tx, claim: Claim) -> Holding | None:
     row = tx.one(
         "SELECT id, kind, media_id, user_id, division, claim_expires_at - {now} AS lease_ms,"
-        " CASE WHEN division IS NULL THEN id ELSE parent_id END AS owner_id FROM jobs"
+        " CASE WHEN division IS NULL THEN id ELSE parent_id END AS owner_id,"
+        " heard_at IS NOT NULL AS is_heard FROM jobs"
         " WHERE id = :id AND claim_id = :claim_id AND state = 'processing'",
         id=claim.job_id,
         claim_id=claim.claim_id,
     )
-    return from_row(Holding, row) if row else None
+    return from_row(Holding, row, is_heard=bool(row["is_heard"])) if row else None
+
+
+def note_heard(tx: Tx, claim: Claim) -> None:
+    """The worker knows that it has the job; its lease stays as it is."""
+    tx.all(
+        "UPDATE jobs SET heard_at = {now} WHERE id = :id AND claim_id = :claim_id"
+        " AND state = 'processing' AND heard_at IS NULL",
+        id=claim.job_id,
+        claim_id=claim.claim_id,
+    )
 
 
 def lock_expired(tx: Tx, limit: int, *, lease_ms: int) -> list[Lost]:

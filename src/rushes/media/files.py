@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from rushes.db.database import Database, Tx
 from rushes.jobs import store as jobs
 from rushes.jobs.job import Holding
 from rushes.media import edit as edits
-from rushes.media import inherit_store, library, media, playlist_check, purge_store
+from rushes.media import export_store, inherit_store, library, media, playlist_check, purge_store
 from rushes.media import store as media_store
 from rushes.media.media import StoredFile
 from rushes.protocol import (
@@ -27,6 +27,7 @@ from rushes.protocol import (
     Artifact,
     Claim,
     Completion,
+    Excerpt,
     Inherited,
     Presigned,
     Rendition,
@@ -61,6 +62,9 @@ class Files:
                 item = media_store.get(tx, job.media_id) if job.media_id else None
             else:
                 item = _overlay(tx, job, media_id)
+        if not job.is_heard:
+            # Otherwise, if it is lost soon, it would be taken for one whose reply was lost.
+            self._db.run(lambda tx: jobs.note_heard(tx, claim))
         if item is None or item.source_key is None:
             raise errors.NotFound("this job has no such source")
         source = Source(
@@ -70,6 +74,30 @@ class Files:
             path=self.storage.local_path(item.source_key),
         )
         return item.source_key, source
+
+    def excerpt(self, claim: Claim, wanted: Excerpt) -> list[StoredFile]:
+        """What makes one file of a part of a rendition: how all its segments begin, and those that
+        play between these seconds. Of the version that the job names, or of what is watched."""
+        with self._db.read() as tx:
+            held = _held(tx, claim)
+            job, item = jobs.get(tx, held.id), media_store.get(tx, held.media_id or "")
+            named = job.args.get("version_id") if job else None
+            version = named if isinstance(named, str) else item and item.current_version_id
+            rows = (
+                export_store.rendition_files(tx, item.id, version, wanted.rendition)
+                if item and version
+                else []
+            )
+        found = _playing(rows, wanted.start, wanted.end)
+        if not found:
+            raise errors.NotFound("what this job is to work on is not there any more")
+        return found
+
+    def read_excerpt(self, claim: Claim, wanted: Excerpt, start: int) -> Iterator[bytes]:
+        for each in self.excerpt(claim, wanted):
+            if start < each.size_bytes:
+                yield from self.storage.read(each.key, max(start, 0))
+            start -= each.size_bytes
 
     def artifacts(self, claim: Claim) -> list[Artifact]:
         """All files of the version that the claim's job builds."""
@@ -353,6 +381,24 @@ class Files:
             return bool(self._digest(row.key) == row.sha256)
         except errors.NotFound:
             return False
+
+
+def joined(files: Sequence[StoredFile]) -> Source:
+    """Several that are read as one."""
+    return Source(file_name="", size_bytes=sum(each.size_bytes for each in files), sha256=None)
+
+
+def _playing(files: Sequence[StoredFile], start: float, end: float | None) -> list[StoredFile]:
+    """The first is how all begin; nothing at all if no segment plays then."""
+    if not files or not files[0].name.endswith("/init.mp4"):
+        return []
+    chosen, begins = [], 0.0
+    for each in files[1:]:
+        ends = begins + (each.seconds or 0.0)
+        if ends > start and (end is None or begins < end):
+            chosen.append(each)
+        begins = ends
+    return [files[0], *chosen] if chosen else []
 
 
 def _sha256_of(content: bytes | Path | Iterable[bytes]) -> str:

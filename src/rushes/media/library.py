@@ -14,7 +14,7 @@ from rushes.jobs import store as jobs
 from rushes.jobs.job import PACE, Job, State, decode, encode
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import media, pipeline, requests, store, trash
+from rushes.media import media, pipeline, requests, share_store, store, trash
 from rushes.media.edit import Edit
 from rushes.media.media import Media, NewMedia
 from rushes.protocol import Claim
@@ -30,7 +30,10 @@ def add(tx: Tx, queue: Queue, new: NewMedia) -> str:
     media_id = ids.new("med")
     store.insert(tx, media_id, new, media.slug_of(new.title, media_id))
     search.keep_title(tx, media_id, new.user_id, new.title)
-    queue.enqueue_many(tx, requests.first_jobs(tx, media_id, new))
+    first = requests.first_jobs(tx, media_id, new)
+    for job, asked in zip(first, queue.enqueue_many(tx, first), strict=True):
+        if kinds.begins_early(job.kind):
+            queue.begin_early(tx, asked.id, pipeline.beginning(job))
     return media_id
 
 
@@ -65,6 +68,7 @@ def share(tx: Tx, item: Media) -> str:
 def unshare(tx: Tx, item: Media) -> None:
     if item.share_token is not None:
         store.set_share_token(tx, item.id, None)
+        share_store.remove(tx, [item.id])
 
 
 def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
@@ -74,17 +78,30 @@ def start_version(tx: Tx, claim: Claim, media_id: str) -> str:
         raise errors.ClaimLost("the claim is not held any more")
     whole_id = held.whole_id
     whole = jobs.get(tx, whole_id) if whole_id is not None else None
-    if whole is not None and whole.state is not State.BLOCKED:
+    if whole is not None and whole.state is not _while_parts_run(held.kind):
         raise errors.CancelRequested("the job that this is a part of has ended")
+    kind = whole.kind if whole else held.kind
     return store.open_version(
         tx,
         ids.new("ver"),
         media_id=media_id,
-        slot=kinds.output_of(whole.kind if whole else held.kind),
+        slot=kinds.slot_of(kind, _key(tx, whole_id or held.id) if kinds.get(kind).keyed else None),
         job_id=whole_id or held.id,
         claim_id=claim.claim_id,
         is_part=whole_id is not None,
     )
+
+
+def _while_parts_run(kind: str) -> State:
+    """What state the job is in that such a part belongs to."""
+    return State.QUEUED if kinds.is_quick(kind) else State.BLOCKED
+
+
+def _key(tx: Tx, job_id: str) -> str | None:
+    """Which of several outputs side by side a job makes."""
+    job = jobs.get(tx, job_id)
+    key = job.args.get("key") if job else None
+    return key if isinstance(key, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,8 @@ def complete(
     if job.division is not None:
         version = store.building_version(tx, job.parent_id or "")
         _check_files(tx, version, claim, files)
+        if kinds.is_quick(job.kind):
+            _note_found(tx, job)
     elif files != 0:
         published = store.publish(tx, claim, _temporary(job))
         _check_files(tx, published.version_id if published else None, claim, files)
@@ -171,16 +190,33 @@ def _note_length(tx: Tx, job: Job) -> None:
         store.set_facts(tx, job.media_id, kind=None, duration=seconds)
 
 
+def _note_found(tx: Tx, job: Job) -> None:
+    """Until all is encoded, and known for certain. Whoever looks at it hears that it has a picture
+    now."""
+    relation_store.hand_on(tx, job.id)
+    item = store.get(tx, job.media_id) if job.media_id else None
+    if item is not None:
+        found = job.result if isinstance(job.result, Mapping) else {}
+        seconds = _seconds(found.get("duration")) if item.duration is None else None
+        store.set_facts(tx, item.id, kind=_kind(found), duration=seconds)
+
+
+def _kind(found: Mapping[str, Any]) -> str | None:
+    kind = found.get("kind")
+    return kind if kind in ("video", "audio") else None
+
+
 def _note_facts(tx: Tx, job: Job) -> None:
     """What the job that made the current version has found out, and what it was asked to leave
     out or lay over."""
     if job.media_id is None:
         return
     found = job.result if isinstance(job.result, Mapping) else {}
-    kind = found.get("kind") if found.get("kind") in ("video", "audio") else None
+    kind = _kind(found)
     duration = _seconds(found.get("duration"))
+    recorded_at = _recorded(found.get("recorded_at"))
     if kind is not None or duration is not None:
-        store.set_facts(tx, job.media_id, kind=kind, duration=duration)
+        store.set_facts(tx, job.media_id, kind=kind, duration=duration, recorded_at=recorded_at)
     edit = job.args.get("edit")
     store.set_edit(tx, job.media_id, encode(edit) if isinstance(edit, Mapping) else None)
 
@@ -189,6 +225,13 @@ def _seconds(value: Any) -> float | None:
     """Whatever else a handler may say is no duration."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value <= LONGEST_SECONDS else None
+
+
+def _recorded(value: Any) -> int | None:
+    try:
+        return media.check_recorded(value) if isinstance(value, str) else None
+    except errors.BadField:
+        return None
 
 
 def follow_parts(tx: Tx, whole_id: str) -> None:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from rushes import errors
@@ -15,8 +16,11 @@ from rushes.records import JsonObject, Row, from_row
 from rushes.text_match import folded
 
 TITLE_LIMIT = 300
+DESCRIPTION_LIMIT = 5000
 # So much of a title decides where it stands in a list; what is the same so far, by age.
 TITLE_KEY_LENGTH = 100
+RECORDED_FROM = int(datetime(1800, 1, 1, tzinfo=UTC).timestamp() * 1000)
+RECORDED_TO = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1000)
 # What an attempt may write, and how it is served; a worker's own word about types is not asked.
 CONTENT_TYPES = {
     "m3u8": "application/vnd.apple.mpegurl",
@@ -76,6 +80,15 @@ class Twins:
     trashed: Sequence[str] = ()
 
 
+class Origin(StrEnum):
+    """How a media came into the library."""
+
+    UPLOAD = "upload"
+    WATCH = "watch"
+    # A program sent it to have it answered, not to keep it in order.
+    API = "api"
+
+
 class Sort(StrEnum):
     """In which order media are listed."""
 
@@ -84,6 +97,8 @@ class Sort(StrEnum):
     TITLE = "title"
     LONGEST = "longest"
     LARGEST = "largest"
+    # What was recorded last comes first; where that is not known, when it came.
+    RECORDED = "recorded"
     # Of the trash alone: what was deleted last comes first.
     DELETED = "deleted"
 
@@ -120,6 +135,7 @@ class NewMedia:
     source_key: str | None = None
     options: ProcessingOptions = field(default_factory=ProcessingOptions)
     forget_after_ms: int | None = None
+    origin: Origin = Origin.UPLOAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +156,10 @@ class Media:
     share_token: str | None
     current_version_id: str | None
     edit: Edit
+    description: str | None
+    # Milliseconds; before 1970 they are negative.
+    recorded_at: int | None
+    origin: Origin
     created_at: int
     updated_at: int | None
     deleted_at: int | None
@@ -154,6 +174,7 @@ class Media:
             cls,
             row,
             edit=edits.decode(row["edit"]),
+            origin=Origin(row["origin"]),
             status=Status(row["status"]),
             transcript_status=TranscriptStatus(row["transcript_status"]),
         )
@@ -193,23 +214,56 @@ def list_position(item: Media, sort: Sort) -> ListPosition:
             return ListPosition(-1.0 if item.duration is None else item.duration, item.id)
         case Sort.LARGEST:
             return ListPosition(item.size_bytes, item.id)
+        case Sort.RECORDED:
+            when = item.created_at if item.recorded_at is None else item.recorded_at
+            return ListPosition(when, item.id)
         case Sort.DELETED:
             return ListPosition(item.deleted_at or 0, item.id)
 
 
-def check_title(title: str) -> str:
-    """On one line, without what only a terminal or a font would obey."""
-    tidy = "".join(
-        " " if char.isspace() else char
-        for char in unicodedata.normalize("NFC", title)
+def one_line(text: str) -> str:
+    """Without what only a terminal or a font would obey."""
+    return re.sub(" +", " ", re.sub(r"\s", " ", _readable(text))).strip()
+
+
+def _readable(text: str) -> str:
+    return "".join(
+        char
+        for char in unicodedata.normalize("NFC", text)
         if char.isspace() or unicodedata.category(char) not in ("Cc", "Cs", "Cf", "Co", "Cn")
     )
-    tidy = re.sub(" +", " ", tidy).strip()
+
+
+def check_title(title: str) -> str:
+    tidy = one_line(title)
     if not tidy:
         raise errors.BadField("title", "must not be empty")
     if len(tidy) > TITLE_LIMIT:
         raise errors.BadField("title", f"must have at most {TITLE_LIMIT} characters")
     return tidy
+
+
+def check_description(text: str) -> str | None:
+    """Plain text in lines; None when there is nothing in it."""
+    tidy = _readable(text.replace("\r\n", "\n")).strip()
+    if len(tidy) > DESCRIPTION_LIMIT:
+        raise errors.BadField("description", f"must have at most {DESCRIPTION_LIMIT} characters")
+    return tidy or None
+
+
+def check_recorded(text: str) -> int:
+    """A date or a time as RFC 3339 has them; one without a zone is UTC."""
+    try:
+        when = datetime.fromisoformat(text.strip())
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        milliseconds = round(when.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise errors.BadField(
+            "recorded_at", "must be a time such as 2024-07-01T18:30:00Z, or a date"
+        ) from None
+    if not RECORDED_FROM <= milliseconds < RECORDED_TO:
+        raise errors.BadField("recorded_at", "must be between the years 1800 and 2200")
+    return milliseconds
 
 
 def title_of(file_name: str) -> str:

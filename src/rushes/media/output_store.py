@@ -36,7 +36,7 @@ def published(tx: Tx, media_ids: Sequence[str]) -> list[Version]:
         f"""
         SELECT versions.id, versions.media_id, slot, kind, job_id, size_bytes, published_at
         FROM versions JOIN jobs ON jobs.id = versions.job_id
-        WHERE versions.state = 'current' AND slot NOT IN ({_ELSEWHERE})
+        WHERE versions.state = 'current' AND slot NOT IN ({_ELSEWHERE}) AND kind NOT IN ({_OURS})
         AND versions.media_id IN ({{given:media_id text}}) ORDER BY slot""",
         given=[{"media_id": id} for id in media_ids],
     )

@@ -16,7 +16,7 @@ from rushes.records import JsonObject
 TRANSCODE = kinds.TRANSCODE.name
 TRIM = kinds.TRIM.name
 COMPOSITE = kinds.COMPOSITE.name
-SPAN = kinds.SPAN.name
+PREPARE = kinds.PREPARE.name
 TRANSCRIBE = kinds.TRANSCRIBE.name
 PURGE = kinds.PURGE.name
 WEBHOOK = kinds.WEBHOOK.name
@@ -91,6 +91,11 @@ def version(kind: str, media_id: str, user_id: str, args: JsonObject) -> NewJob:
     encoder = (args.get("settings") or {}).get("encoder", "auto")
     needs = {"software": (), "auto": ("gpu?",)}.get(encoder, (f"{encoder}?",))
     return _on_media(kind, media_id, user_id, args, f"{TRANSCODE}:{media_id}", needs)
+
+
+def beginning(whole: NewJob) -> NewJob:
+    """What makes a recording watchable, of the encode of an upload. Any worker may do it."""
+    return replace(whole, kind=PREPARE, needs=(), dedupe_key=None, limit_key=None)
 
 
 def transcribe(media_id: str, user_id: str, args: JsonObject, *, of: str | None = None) -> NewJob:

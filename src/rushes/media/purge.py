@@ -15,7 +15,7 @@ from typing import Protocol
 from rushes.db.database import Database, Tx
 from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
-from rushes.media import pipeline, purge_store, trash
+from rushes.media import label_store, pipeline, position_store, purge_store, trash
 from rushes.records import JsonObject
 from rushes.storage.storage import CHECKS, Storage, StoredObject
 from rushes.transcripts import archive
@@ -107,7 +107,7 @@ class Purge:
 
     def media(self, id: str) -> int:
         """Nothing, when it must not be purged yet."""
-        found = self._db.run(lambda tx: purge_store.start_media(tx, id, trash_ms=self._trash_ms))
+        found = self._db.run(lambda tx: self._start(tx, id))
         if found is None:
             return 0
         versions, source = found
@@ -117,6 +117,12 @@ class Purge:
             gone += 1
         self._db.run(lambda tx: _forget(tx, id))
         return gone
+
+    def _start(self, tx: Tx, id: str) -> tuple[list[str], str | None] | None:
+        found = purge_store.start_media(tx, id, trash_ms=self._trash_ms)
+        if found is not None:
+            label_store.forget(tx, [id])
+        return found
 
     def _orphans(self, job: PurgeContext) -> int:
         """Objects that no row refers to. Young ones are left alone: their row may be on its way."""
@@ -152,6 +158,7 @@ def _forget(tx: Tx, media_id: str) -> None:
     row = purge_store.mark_media_purged(tx, media_id)
     if row is not None:
         archive.purge(tx, media_id)
+        position_store.forget(tx, media_id)
         if row.forget_at is not None:
             purge_store.scrub(tx, media_id)
 

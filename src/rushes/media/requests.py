@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rushes import errors, kinds
+from rushes import errors, kinds, renditions
 from rushes.db.database import Tx
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
@@ -18,7 +18,15 @@ from rushes.jobs import store as job_store
 from rushes.jobs.job import Job, NewJob, State
 from rushes.jobs.queue import Queue
 from rushes.media import edit as edits
-from rushes.media import inherit_store, pipeline, profiles, speech_profiles, store
+from rushes.media import (
+    export_store,
+    exports,
+    inherit_store,
+    pipeline,
+    profiles,
+    speech_profiles,
+    store,
+)
 from rushes.media.edit import Edit, Overlay
 from rushes.media.media import Media, NewMedia
 from rushes.media.pipeline import Cause, priority_for
@@ -325,6 +333,24 @@ def _free_key(tx: Tx, media_id: str) -> str:
     """One that is being canceled still holds its key until its worker has stopped."""
     before = _live_transcriptions(tx, media_id)
     return pipeline.transcribe_key(media_id, before[-1].id if before else None)
+
+
+def export(
+    tx: Tx, queue: Queue, item: Media, wanted: exports.Wanted, priority: str | None = None
+) -> str:
+    """A file of what is watched now."""
+    version = item.current_version_id
+    told = store.facts(tx, [version]).get(version) if version else None
+    whole = [
+        each
+        for each in renditions.read(told)
+        if each.status == "completed"
+        and version
+        # Some were there only until the others were.
+        and export_store.rendition_files(tx, item.id, version, each.name)
+    ]
+    new = exports.plan(item, wanted, whole, has_transcript=archive.current(tx, item.id) is not None)
+    return queue.enqueue(tx, replace(new, priority=priority_for(Cause.NEW, priority))).id
 
 
 def run(

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushes import events, kinds
 from rushes.db.database import Tx
-from rushes.jobs.job import decode
+from rushes.jobs.job import BEGINNING, decode
 from rushes.media.media import Media, NewMedia, Sizes, StoredFile, Twins
 from rushes.media.pipeline import MAKES_VERSION, PURGE, TRANSCRIBE
 from rushes.media.trash_store import TRASHED
@@ -53,10 +53,10 @@ def insert(tx: Tx, id: str, new: NewMedia, slug: str) -> None:
     tx.all(
         """
         INSERT INTO media (id, user_id, title, title_folded, slug, kind, file_name, content_type,
-            size_bytes, sha256, source_key, forget_at, created_at, updated_at)
+            size_bytes, sha256, source_key, origin, forget_at, created_at, updated_at)
         VALUES (:id, :user_id, :title, :title_folded, :slug, :kind, :file_name, :content_type,
-            :size_bytes, :sha256, :source_key, {now} + CAST(:forget_after_ms AS bigint), {now},
-            {now})""",
+            :size_bytes, :sha256, :source_key, :origin, {now} + CAST(:forget_after_ms AS bigint),
+            {now}, {now})""",
         id=id,
         user_id=new.user_id,
         title=new.title,
@@ -69,6 +69,7 @@ def insert(tx: Tx, id: str, new: NewMedia, slug: str) -> None:
         sha256=new.sha256,
         source_key=new.source_key,
         forget_after_ms=new.forget_after_ms,
+        origin=new.origin,
     )
     events.append(tx, "media.created", media_id=id, user_id=new.user_id)
 
@@ -168,15 +169,19 @@ def set_share_token(tx: Tx, id: str, token: str | None) -> None:
     _change(tx, id, "share_token = CAST(:token AS text)", token=token)
 
 
-def set_facts(tx: Tx, id: str, *, kind: str | None, duration: float | None) -> None:
-    """What probing has found out."""
+def set_facts(
+    tx: Tx, id: str, *, kind: str | None, duration: float | None, recorded_at: int | None = None
+) -> None:
+    """What probing has found out. When it was recorded, people may know better."""
     _change(
         tx,
         id,
         "kind = coalesce(CAST(:kind AS text), kind),"
-        " duration = coalesce(CAST(:duration AS double precision), duration)",
+        " duration = coalesce(CAST(:duration AS double precision), duration),"
+        " recorded_at = coalesce(recorded_at, CAST(:recorded_at AS bigint))",
         kind=kind,
         duration=duration,
+        recorded_at=recorded_at,
     )
 
 
@@ -382,7 +387,7 @@ def _retire_files(tx: Tx, version_id: str, prefix: str) -> None:
 def add_artifact(tx: Tx, claim: Claim, version_id: str, key: str, artifact: Artifact) -> bool:
     """Only while the claim is held and its job builds this version; false when not, or when the
     claim itself has put the name before. Locks the job, so that nothing comes in while its version
-    is published."""
+    is published; the beginning of a job puts nothing once somebody has that job."""
     row = tx.one(
         """
         INSERT INTO artifacts (version_id, name, key, size_bytes, sha256, content_type, seconds,
@@ -390,7 +395,11 @@ def add_artifact(tx: Tx, claim: Claim, version_id: str, key: str, artifact: Arti
         SELECT :version_id, :name, :key, :size_bytes, :sha256, :content_type,
             CAST(:seconds AS double precision), :claim_id, {now}
         FROM jobs WHERE jobs.id = :job_id AND jobs.state = 'processing'
-          AND jobs.claim_id = :claim_id AND EXISTS (SELECT 1 FROM versions
+          AND jobs.claim_id = :claim_id
+          AND (coalesce(jobs.division, 1) <> :beginning OR (jobs.cancel_requested_at IS NULL
+            AND EXISTS (SELECT 1 FROM jobs AS whole
+              WHERE whole.id = jobs.parent_id AND whole.state = 'queued')))
+          AND EXISTS (SELECT 1 FROM versions
             WHERE versions.id = :version_id AND versions.state = 'building' AND versions.job_id =
               CASE WHEN jobs.division IS NULL THEN jobs.id ELSE jobs.parent_id END)
         {for_update}
@@ -409,6 +418,7 @@ def add_artifact(tx: Tx, claim: Claim, version_id: str, key: str, artifact: Arti
         seconds=artifact.seconds,
         job_id=claim.job_id,
         claim_id=claim.claim_id,
+        beginning=BEGINNING,
     )
     return row is not None
 

@@ -12,7 +12,7 @@ from rushes import errors
 from rushes.db.database import Tx
 from rushes.jobs import read_store
 from rushes.jobs.queue import Queue
-from rushes.media import requests, store, trash_store
+from rushes.media import label_store, requests, share_store, store, trash_store
 from rushes.media.media import Media
 from rushes.transcripts import archive
 
@@ -23,6 +23,8 @@ def put(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
     moved = trash_store.put(tx, ids)
     for media_id in moved:
         archive.forget(tx, media_id)
+    if moved:
+        share_store.remove(tx, moved)
     if live := read_store.live_jobs_of(tx, moved):
         queue.cancel_many(tx, [job.id for job in live])
     return moved
@@ -62,13 +64,15 @@ def purge(tx: Tx, media_id: str, user_id: str | None) -> None:
         raise errors.WrongState(
             "only what is in the trash can be deleted for good: delete it first"
         )
-    trash_store.give_up(tx, [media_id])
+    give_up(tx, [media_id])
 
 
 def give_up(tx: Tx, ids: Sequence[str]) -> list[str]:
     """The same for many; what is not in the trash is left alone."""
     trash_store.lock(tx, ids)
-    return trash_store.give_up(tx, ids)
+    given_up = trash_store.give_up(tx, ids)
+    label_store.forget(tx, given_up)
+    return given_up
 
 
 def forget(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
@@ -76,7 +80,7 @@ def forget(tx: Tx, queue: Queue, ids: Sequence[str]) -> list[str]:
     work is canceled. All else is left alone."""
     mine = trash_store.to_forget(tx, ids)
     put(tx, queue, mine)
-    return trash_store.give_up(tx, mine)
+    return give_up(tx, mine)
 
 
 def forget_unanswered(tx: Tx, queue: Queue, limit: int) -> list[str]:

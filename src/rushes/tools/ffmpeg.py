@@ -324,6 +324,60 @@ def subtitles(program: str, source: Path, indexes: Mapping[int, int]) -> list[st
     return [*argv, *PROGRESS]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportInput:
+    """Segments in one file; `skip`: how many seconds of them come before what is wanted."""
+
+    path: Path
+    skip: float = 0.0
+
+
+EXPORTED_PICTURE = ("-c:v", "libx264", "-preset", "veryfast", "-crf", "20", "-profile:v", "high")
+EXPORTED_SOUND = {
+    None: ("-c:a", "copy"),
+    "aac": ("-c:a", "aac", "-b:a", "160k", "-ac", "2"),
+    "mp3": ("-c:a", "libmp3lame", "-q:a", "2"),
+}
+# White with a dark edge, as wide as television has it; fonts are those of the machine.
+CAPTION_STYLE = "Fontname=sans-serif,Fontsize=18,Outline=1.2,Shadow=0,MarginV=24"
+
+
+def export(
+    program: str,
+    target: Path,
+    *,
+    picture: ExportInput | None,
+    sound: ExportInput | None,
+    seconds: float | None,
+    encodes_picture: bool,
+    encodes_sound: str | None,
+    captions: str | None,
+) -> list[str]:
+    """Picture, sound or both in one file, so long. What is copied begins with a key frame, and the
+    file says from where on it is to be shown. `captions`: a file in the directory it runs in, of a
+    name that needs no quoting."""
+    argv = [program, *QUIET]
+    for each in (picture, sound):
+        if each is not None:
+            argv += [*(["-ss", f"{each.skip:.6f}"] if each.skip else []), *guarded(each.path)]
+    if picture is not None:
+        drawn = f"subtitles=filename={captions}:force_style='{CAPTION_STYLE}'," if captions else ""
+        encode = ["-vf", f"{drawn}format=yuv420p", *EXPORTED_PICTURE]
+        argv += ["-map", "0:v:0", *(encode if encodes_picture else ["-c:v", "copy"])]
+    if sound is not None:
+        argv += ["-map", f"{int(picture is not None)}:a:0", *EXPORTED_SOUND[encodes_sound]]
+    if seconds is not None:
+        argv += ["-t", f"{seconds:.6f}"]
+    kind = ["-f", "mp3"] if target.suffix == ".mp3" else ["-f", "mp4", "-movflags", "+faststart"]
+    return [*argv, *EXACT[:4], *kind, "-y", f"file:{target}", *PROGRESS]
+
+
+def begin_of(program: str, path: Path) -> list[str]:
+    """With ffprobe: the second that a file begins at."""
+    shown = ("-show_entries", "format=start_time", "-of", "default=noprint_wrappers=1:nokey=1")
+    return [program, "-v", "error", *shown, *guarded(path)]
+
+
 def normalize(program: str, source: Path, target: Path, *, again: bool) -> list[str]:
     """A copy with times that go on, for sources whose own jump. `again`: decoded and encoded, for
     those that have none, as only a decoder knows the order of their frames."""
@@ -437,7 +491,7 @@ def wave_picture(
 ) -> list[str]:
     cut = f"atrim=start={start:.6f}:duration={seconds:.6f}"
     shape = (
-        f"{cut},aformat=channel_layouts=mono,showwavespic=s=1280x360:colors=#5b8def,format=yuvj420p"
+        f"{cut},aformat=channel_layouts=mono,showwavespic=s=1280x360:colors=#ff9e5e,format=yuvj420p"
     )
     return [
         *(program, *QUIET, *guarded(source), "-filter_complex", f"[0:{index}]{shape}"),

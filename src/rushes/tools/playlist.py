@@ -60,18 +60,20 @@ def segment_name(number: int) -> str:
     return f"seg_{number:05d}.m4s"
 
 
-def media_playlist(seconds: Sequence[float], *, target_seconds: float, growing: bool) -> str:
-    """One rendition, from its first segment on. A growing one may be asked for again."""
+def media_playlist(
+    seconds: Sequence[float], *, target_seconds: float, growing: bool, first: int = 0
+) -> str:
+    """One rendition, from its `first` segment on. A growing one may be asked for again."""
     lines = [
         "#EXTM3U",
         "#EXT-X-VERSION:7",
         f"#EXT-X-TARGETDURATION:{target_duration(seconds, target_seconds)}",
-        "#EXT-X-MEDIA-SEQUENCE:0",
+        f"#EXT-X-MEDIA-SEQUENCE:{first}",
         f"#EXT-X-PLAYLIST-TYPE:{'EVENT' if growing else 'VOD'}",
         "#EXT-X-INDEPENDENT-SEGMENTS",
         '#EXT-X-MAP:URI="init.mp4"',
     ]
-    for number, length in enumerate(seconds):
+    for number, length in enumerate(seconds, first):
         lines += [f"#EXTINF:{length:.6f},", segment_name(number)]
     if not growing:
         lines.append("#EXT-X-ENDLIST")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from rushes.tools.timeline import Packets
 LONGEST_SECONDS = 48 * 3600
 LARGEST_SIDE = 16_384
 MOST_SOUNDS = 16
+EARLIEST_CLOCK = 1971
 TOO_LONG = "the file claims to be longer than two days"
 HDR_TRANSFERS = ("smpte2084", "arib-std-b67")
 INTERLACED = ("tt", "bb", "tb", "bt")
@@ -38,6 +40,7 @@ FIELDS = {
 }
 # Some containers write the names of tags in capitals.
 TAGS = {
+    "format_tags": "creation_time,CREATION_TIME,com.apple.quicktime.creationdate",
     "stream_tags": "language,LANGUAGE,title,TITLE,rotate,DURATION",
     "chapter_tags": "title,TITLE",
 }
@@ -120,6 +123,8 @@ class Probe:
     chapters: Sequence[Chapter] = ()
     cover: int | None = None
     bit_rate: int = 0
+    # When it was recorded, as the file claims; RFC 3339.
+    recorded_at: str | None = None
     # Those that were read with it, of each stream, and whether there are no others.
     packets: Mapping[int, Packets] = field(default_factory=dict)
     is_whole: bool = False
@@ -248,6 +253,7 @@ def read(said: JsonObject, asked_packets: int = 0) -> Probe:
         chapters=[_chapter(n, each) for n, each in enumerate(chapters, 1)],
         cover=next((int(each["index"]) for each in pictures if _flag(each, "attached_pic")), None),
         bit_rate=int(_number(about.get("bit_rate")) or 0),
+        recorded_at=_recorded(about),
         **_packets(said.get("packets"), asked_packets, {each.index for each in audios}),
     )
 
@@ -349,6 +355,20 @@ def _chapter(number: int, chapter: JsonObject) -> Chapter:
         end=_number(chapter.get("end_time")) or 0.0,
         title=_tag(chapter, "title") or f"Chapter {number}",
     )
+
+
+def _recorded(about: JsonObject) -> str | None:
+    """What a telephone has noted with its zone tells more; exports set the other time anew. A clock
+    that nobody has set stands at the beginning of its epoch: 1904 or 1970."""
+    for name in ("com.apple.quicktime.creationdate", "creation_time"):
+        try:
+            when = datetime.fromisoformat(_tag(about, name))
+        except ValueError:
+            continue
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        if EARLIEST_CLOCK <= when.year < 2200:
+            return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return None
 
 
 def _rotation(stream: JsonObject) -> int:

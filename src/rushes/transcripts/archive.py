@@ -99,6 +99,14 @@ def found(tx: Tx, media_id: str) -> Kept:
     return kept
 
 
+def between(kept: Kept, start: float, end: float) -> Kept:
+    """What is said there, with times from `start` on; nothing of those who are silent there."""
+    said = editing.cut(kept.transcript, shift=-start, end=end - start)
+    heard = replace(kept, document=revisions.document(said))
+    names = {each: name for each, name in kept.names.items() if each in heard.speakers}
+    return replace(heard, names=names)
+
+
 def found_candidate(tx: Tx, media_id: str) -> Kept:
     kept = candidate(tx, media_id)
     if kept is None:

@@ -1,4 +1,4 @@
-"""Transcripts as files that people use, written and read: WebVTT, SubRip, text, JSON. Pure.
+"""Transcripts as captions and text, written and read: WebVTT, SubRip, text, JSON. Pure.
 
 Nothing that was said becomes markup, and no markup becomes something that was said.
 """
@@ -6,12 +6,10 @@ Nothing that was said becomes markup, and no markup becomes something that was s
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
 
 import msgspec
 
@@ -20,32 +18,11 @@ from rushes.transcripts import language, transcript
 from rushes.transcripts.layout import NOBODY, Cue, cues
 from rushes.transcripts.transcript import Transcript, TranscriptSegment
 
-__all__ = ["FORMATS", "Cue", "brought", "cues", "parse", "render", "srt", "txt", "vtt"]
+__all__ = ["Cue", "brought", "cues", "paragraphs", "parse", "srt", "txt", "vtt"]
 
-FORMATS: Mapping[str, str] = MappingProxyType(
-    {
-        "json": "application/json",
-        "txt": "text/plain; charset=utf-8",
-        "srt": "application/x-subrip; charset=utf-8",
-        "vtt": "text/vtt; charset=utf-8",
-    }
-)
 PARAGRAPH_SECONDS, PARAGRAPH_CHARACTERS = 2.0, 600
 # The picture and the captions begin together.
 TIMESTAMP_MAP = "X-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:0"
-
-
-def render(
-    t: Transcript, format: str, names: Mapping[str, str] = NOBODY, *, end: float | None = None
-) -> str:
-    """In one of FORMATS. JSON has the labels of speakers; the others have their names."""
-    if format == "json":
-        return json.dumps(transcript.encode(t), ensure_ascii=False)
-    if format == "txt":
-        return txt(t, names=names)
-    if format not in FORMATS:
-        raise errors.BadField("format", f"must be one of {', '.join(FORMATS)}")
-    return srt(t, names=names, end=end) if format == "srt" else vtt(t, names=names, end=end)
 
 
 def vtt(
@@ -63,8 +40,18 @@ def vtt(
     return "\n\n".join(blocks) + "\n"
 
 
-def srt(t: Transcript, *, names: Mapping[str, str] = NOBODY, end: float | None = None) -> str:
-    """It has no place for speakers, so their names stand in the text."""
+def srt(
+    t: Transcript,
+    *,
+    names: Mapping[str, str] = NOBODY,
+    end: float | None = None,
+    clip: tuple[float, float] | None = None,
+) -> str:
+    """It has no place for speakers, so their names stand in the text. `clip`: of what is said
+    between these seconds, in times from the first of them on."""
+    found = cues(t, names=names, end=end, is_labelled=True)
+    if clip is not None:
+        found = [_within(cue, *clip) for cue in found if cue.end > clip[0] and cue.start < clip[1]]
     blocks = [
         "\n".join(
             [
@@ -73,9 +60,13 @@ def srt(t: Transcript, *, names: Mapping[str, str] = NOBODY, end: float | None =
                 *map(_unmarked, cue.lines),
             ]
         )
-        for number, cue in enumerate(cues(t, names=names, end=end, is_labelled=True), start=1)
+        for number, cue in enumerate(found, start=1)
     ]
     return "".join(f"{block}\n\n" for block in blocks)
+
+
+def _within(cue: Cue, start: float, end: float) -> Cue:
+    return replace(cue, start=max(cue.start, start) - start, end=min(cue.end, end) - start)
 
 
 def txt(t: Transcript, *, names: Mapping[str, str] = NOBODY) -> str:
@@ -84,7 +75,7 @@ def txt(t: Transcript, *, names: Mapping[str, str] = NOBODY) -> str:
         return f"{t.text}\n" if t.text else ""
     made: list[str] = []
     before: str | None = None
-    for paragraph in _paragraphs(t.segments):
+    for paragraph in paragraphs(t.segments):
         speaker = paragraph[0].speaker
         text = transcript.joined(each.text for each in paragraph)
         if speaker is not None and speaker != before:
@@ -94,7 +85,7 @@ def txt(t: Transcript, *, names: Mapping[str, str] = NOBODY) -> str:
     return "\n\n".join(made) + "\n"
 
 
-def _paragraphs(segments: Sequence[TranscriptSegment]) -> Iterator[list[TranscriptSegment]]:
+def paragraphs(segments: Sequence[TranscriptSegment]) -> Iterator[list[TranscriptSegment]]:
     held = [segments[0]]
     for before, segment in pairwise(segments):
         is_new = (

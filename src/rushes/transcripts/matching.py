@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rushes.transcripts import tokens, transcript
-from rushes.transcripts.tokens import Query, TextToken
+from rushes.transcripts.tokens import Query
 from rushes.transcripts.transcript import TranscriptSegment
 
 # So many words of what is said next, in so many segments at most; behind a longer silence
@@ -66,7 +66,7 @@ def snippet(
 
 def following(segments: Sequence[TranscriptSegment], numbers: Sequence[int]) -> Iterator[str]:
     """What is said next, for each of these."""
-    heads: dict[int, list[TextToken]] = {}
+    heads: dict[int, list[int]] = {}
     for number in numbers:
         texts: list[str] = []
         room = NEXT_WORDS
@@ -75,9 +75,9 @@ def following(segments: Sequence[TranscriptSegment], numbers: Sequence[int]) -> 
                 break
             text = segments[at].text
             if at not in heads:
-                heads[at] = tokens.tokens(text, NEXT_WORDS + 1)
+                heads[at] = tokens.ends(text, NEXT_WORDS + 1)
             is_cut = len(heads[at]) > room
-            texts.append(text[: heads[at][room - 1].end] + tokens.ELLIPSIS if is_cut else text)
+            texts.append(text[: heads[at][room - 1]] + tokens.ELLIPSIS if is_cut else text)
             room -= min(room, len(heads[at]))
         yield transcript.joined(each for each in texts if each)
 

@@ -120,6 +120,13 @@ def words(text: str) -> list[str]:
     ]
 
 
+def ends(text: str, most: int) -> list[int]:
+    """Where the first of them end."""
+    if APOSTROPHE.search(text) or not text.isascii():
+        return [each.end for each in islice(_tokens(text), most)]
+    return [each.end() for each in islice(WORD.finditer(text), most)]
+
+
 def _tokens(text: str) -> Iterator[TextToken]:
     leans = APOSTROPHE.search(text)
     for match in WORD.finditer(text):

@@ -13,6 +13,7 @@ from rushes.accounts import access
 from rushes.accounts import store as accounts
 from rushes.db.database import Database
 from rushes.folders import Facts, FolderWatcher, Found, Notes, Outcome
+from rushes.media.media import Origin
 from rushes.media.pipeline import Cause, priority_for
 from rushes.settings import Settings
 from rushes.uploads.receiver import Receiver, Writer
@@ -71,24 +72,15 @@ def take(receiver: Receiver, user_id: str, file: Found, is_stopping: Callable[[]
             "filename": file.path.name.encode("utf-8", "replace"),
             "skip_duplicates": b"true",
             "priority": priority_for(Cause.BULK).encode(),
+            "origin": Origin.WATCH.encode(),
+            "folder": file.folder.encode("utf-8", "replace"),
         }
-        size_bytes = file.facts.size_bytes
-        made = receiver.create(user_id, length_bytes=size_bytes, metadata=metadata)
-        try:
-            writer = receiver.open(made.id, user_id, offset_bytes=0, body_bytes=size_bytes)
-            try:
-                _copy(source.read, writer, is_stopping)
-                _check_same(descriptor, file)
-                done = writer.complete()
-            except BaseException as error:
-                writer.leave(error)
-                raise
-        except BaseException:
-            receiver.drop(made.id)
-            raise
-    if done.media_id is None:
-        receiver.drop(made.id)
-        raise errors.Unavailable("it has become shorter meanwhile")
+
+        def fill(writer: Writer) -> None:
+            _copy(source.read, writer, is_stopping)
+            _check_same(descriptor, file)
+
+        done = receiver.take(user_id, metadata, file.facts.size_bytes, fill)
     return Outcome.DUPLICATE if done.is_spare else Outcome.TAKEN
 
 

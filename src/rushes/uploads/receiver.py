@@ -119,6 +119,27 @@ class Receiver:
             raise
         return Writer(self, taken, token, opened, checksum)
 
+    def take(
+        self, user_id: str, metadata: Metadata, size_bytes: int, fill: Callable[[Writer], None]
+    ) -> Upload:
+        """One that this server sends to itself, in one go: `fill` writes it. Of what is not whole
+        then, or fails, nothing stays."""
+        made = self.create(user_id, length_bytes=size_bytes, metadata=metadata)
+        try:
+            writer = self.open(made.id, user_id, offset_bytes=0, body_bytes=size_bytes)
+            try:
+                fill(writer)
+                done = writer.complete()
+            except BaseException as error:
+                writer.leave(error)
+                raise
+            if done.media_id is None:
+                raise errors.Unavailable("it has become shorter meanwhile")
+        except BaseException:
+            self.drop(made.id)
+            raise
+        return done
+
     def concatenate(self, user_id: str, partial_ids: list[str], metadata: Metadata) -> Upload:
         """Finished when it returns; asking again for the same returns the same."""
         token = secrets.token_hex(16)

@@ -13,13 +13,14 @@ import msgspec
 
 from rushes import errors
 from rushes.media import media
-from rushes.media.media import ProcessingOptions
+from rushes.media.media import Origin, ProcessingOptions
 from rushes.records import Row
 
 FILE_NAME_LIMIT = 255
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 PRIORITY = re.compile("high|normal|low")
+ORIGIN = re.compile("|".join(Origin))
 YES_OR_NO = {"true": True, "1": True, "yes": True, "on": True}
 YES_OR_NO |= {"false": False, "0": False, "no": False, "off": False}
 
@@ -98,6 +99,9 @@ class UploadOptions:
     forget_after_ms: int | None = None
     # What the user has of the same bytes is taken instead.
     skip_duplicates: bool = False
+    # Where the file lay; it becomes a collection.
+    folder: str | None = None
+    origin: Origin = Origin.UPLOAD
 
 
 def encode_metadata(metadata: Metadata) -> str:
@@ -129,6 +133,10 @@ def options_of(metadata: Metadata) -> UploadOptions:
             priority=_matching(given, "priority", PRIORITY, "must be high, normal or low"),
         ),
         skip_duplicates=_yes_or_no(given, "skip_duplicates", False),
+        folder=given.get("folder"),
+        origin=Origin(
+            _matching(given, "origin", ORIGIN, "must be upload, watch or api") or Origin.UPLOAD
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from rushes import errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs.queue import Queue
 from rushes.limits import refuse_beyond
-from rushes.media import library, profiles, speech_profiles
+from rushes.media import labels, library, profiles, speech_profiles
 from rushes.media import store as media_store
 from rushes.media.media import NewMedia, Twins
 from rushes.settings import Settings
@@ -305,6 +305,7 @@ def finish(
         options = options or _accepted_options(tx, item)
         twin_id = _twin(tx, item, received) if options.skip_duplicates else None
         media_id = twin_id or library.add(tx, queue, _media(item, received, options))
+        labels.put_in_folder(tx, item.user_id, media_id, options.folder)
     finished = upload_store.finish(
         tx,
         item.id,
@@ -355,6 +356,7 @@ def _media(item: Upload, received: Received, options: UploadOptions) -> NewMedia
         source_key=item.key,
         options=options.processing,
         forget_after_ms=options.forget_after_ms,
+        origin=options.origin,
     )
 
 

@@ -234,6 +234,32 @@ class Output(BaseModel):
     files: list[OutputFile] = Field([], description="The first hundred, by name.")
 
 
+class CollectionName(BaseModel):
+    id: str
+    name: str
+
+
+class Export(BaseModel):
+    """A file of what was watched when it was asked for."""
+
+    id: str = Field(description="Of the job that makes it.")
+    status: str = Field(description="pending, processing, ready or failed.")
+    progress: float
+    stage: str | None
+    error: str | None = Field(description="Why it could not be made.")
+    format: str
+    rendition: str | None = None
+    start: float = 0
+    end: float | None = Field(None, description="Null: to the end of the recording.")
+    burn_captions: bool = False
+    exact: bool = False
+    name: str = Field(description="Of the file.")
+    size_bytes: int | None = Field(description="Null while there is none.")
+    url: str | None = Field(description="Where to get it; null while it is not there.")
+    created_at: Time
+    expires_at: Time = Field(description="When it is deleted by itself; null: never.")
+
+
 class Media(BaseModel):
     id: str
     title: str
@@ -249,6 +275,15 @@ class Media(BaseModel):
     file_name: str
     content_type: str | None
     user_id: str
+    description: str | None = Field(None, description="Plain text.")
+    recorded_at: Time | None = Field(
+        None, description="As the file tells, or as somebody said; null: not known."
+    )
+    tags: list[str] = []
+    collections: list[CollectionName] = []
+    origin: str = Field(
+        "upload", description="How it came: upload, watch (a folder) or api (a program's request)."
+    )
     renditions: list[Rendition]
     jobs: list[Job]
     stream_url: str | None
@@ -288,11 +323,18 @@ class SharedMedia(BaseModel):
     kind: str | None
     status: str
     duration: float | None
+    width: int | None = None
+    height: int | None = None
     stream_url: str | None
     thumbnail_url: str | None
     storyboard_url: str | None = None
     chapters_url: str | None = None
     waveform_url: str | None = None
+    transcript_url: str | None = None
+    download_url: str | None = Field(
+        None, description="The file as it was uploaded, if the link allows it."
+    )
+    downloads: bool = Field(False, description="Whether the link allows to download anything.")
 
 
 class Rung(BaseModel):

@@ -5,34 +5,43 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from rushes.accounts import access
 from rushes.web import openapi, pages
 from rushes.web.api import (
     accounts,
     events,
+    exports,
     health,
+    imports,
+    index,
     jobs,
+    labels,
     limits,
     media,
+    media_actions,
     metrics,
     models,
+    oembed,
     outputs,
     playback,
     profiles,
     search,
     security_log,
     settings,
+    shares,
     transcriptions,
     transcripts,
     trash,
     uploads,
+    watching,
     webhooks,
     workers,
 )
 from rushes.web.api import worker as worker_api
 from rushes.web.http import guard, problems
+from rushes.web.http.embedding import Embedding
 from rushes.web.openai import api as openai_api
 from rushes.web.services import Services
 
@@ -40,13 +49,18 @@ DESCRIPTION = (
     "Sign in with `Authorization: Bearer TOKEN`, `X-API-Key`, or the session cookie."
     " Errors are `application/problem+json` with a stable `code`."
 )
+V1 = "/api/v1"
 API = (
-    # Routes are tried one after the other, and nobody asks as often as workers do.
-    worker_api.router,
     uploads.router,
     playback.router,
+    media_actions.router,
+    imports.router,
     trash.router,
+    watching.router,
     media.router,
+    shares.router,
+    labels.router,
+    exports.router,
     outputs.router,
     jobs.router,
     limits.router,
@@ -66,14 +80,19 @@ API = (
     webhooks.router,
 )
 ROOT = (
+    index.router,
     health.router,
     health.admin,
     metrics.router,
     playback.shared,
+    playback.shared_parts,
     outputs.shared,
+    transcripts.shared,
+    shares.locked,
+    shares.shared,
+    oembed.router,
     openai_api.receiving,
     openai_api.router,
-    pages.router,
 )
 
 
@@ -86,6 +105,7 @@ def create_app(services: Services) -> FastAPI:
         is_worker=lambda key: access.by_worker_key(app.state.services.db, key) is not None,
         metrics=lambda: app.state.services.metrics,
         storage_origin=services.links.origin if services.links else None,
+        embedding=Embedding(services.settings.embed_origins),
     )
     return app
 
@@ -96,19 +116,21 @@ def bare_app() -> FastAPI:
         title="Rushes",
         version=metadata.version("rushes"),
         description=DESCRIPTION,
-        openapi_url="/api/v1/openapi.json",
+        openapi_url=f"{V1}/openapi.json",
         # Its page would load a script from elsewhere.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    api = APIRouter(prefix="/api/v1")
-    for each in API:
-        api.include_router(each)
-    app.include_router(api)
+    # Routes are tried one after the other: those first that are asked for most. Each router by
+    # itself: one within another is searched once more on every level.
+    app.include_router(worker_api.router, prefix=V1)
     for each in ROOT:
         app.include_router(each)
+    for each in API:
+        app.include_router(each, prefix=V1)
+    app.include_router(pages.router)
     problems.install(app, pages.missing)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app

@@ -20,6 +20,7 @@ from rushes.engines.downloads import Downloads
 from rushes.engines.registry import Registry
 from rushes.jobs.queue import Queue
 from rushes.live import Relay
+from rushes.live_settings import LiveSettings
 from rushes.metrics import Metrics
 from rushes.redis_link import RedisLink
 from rushes.settings import Settings
@@ -35,7 +36,7 @@ from rushes.web.http.storage_links import StorageLinks, open_links
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    settings: Settings
+    live: LiveSettings
     db: Database
     queue: Queue
     bell: Wakeup
@@ -62,6 +63,7 @@ class Services:
     totals: queue_report.Totals = field(default_factory=queue_report.Totals)
     ready: queue_report.ReadyJobs = field(default_factory=queue_report.ReadyJobs)
     guesses: limits.Guesses = field(default_factory=limits.Guesses)
+    visits: limits.Visits = field(default_factory=limits.Visits)
     passwords: limits.Passwords = field(default_factory=limits.Passwords)
     database_probe: HealthProbe = field(init=False)
     storage_check: StorageCheck = field(init=False)
@@ -96,6 +98,17 @@ class Services:
         self.storage_check = StorageCheck(self.storage)
         self.storage_probe = HealthProbe(self.storage_check)
         self.links = open_links(self.settings, self.storage)
+        self.live.on_change.append(self._use)
+
+    @property
+    def settings(self) -> Settings:
+        """Of this moment."""
+        return self.live.now
+
+    def _use(self, settings: Settings) -> None:
+        self.receiver.limits = uploads.limits_of(settings)
+        self.holds.most = limits.most_open(settings)
+        self.engines.use_model(settings.engine_model)
 
     @property
     def base_url(self) -> str:

@@ -48,6 +48,18 @@ class Transcript(BaseModel):
     engine: TranscriptEngine | None = Field(description="None: people brought it.")
 
 
+class SharedTranscript(BaseModel):
+    """As `Transcript`, with what people call the speakers."""
+
+    speakers: list[str] = Field(description="Labels, as they are first heard.")
+    speaker_names: dict[str, str] = Field(description="By label.")
+    text: str
+    language: str | None
+    segments: list[TranscriptSegment]
+    words: list[TranscriptWord]
+    engine: TranscriptEngine | None = Field(description="None: people brought it.")
+
+
 class Candidate(BaseModel):
     id: str
     job_id: str | None

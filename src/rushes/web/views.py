@@ -16,14 +16,17 @@ from rushes.fleet.worker import FleetWorker
 from rushes.jobs import job as jobs
 from rushes.jobs import read_store
 from rushes.media import edit as edits
-from rushes.media import output_store, profiles
+from rushes.media import label_store, output_store, profiles
 from rushes.media import store as media_store
+from rushes.media.clips import Part
+from rushes.media.label_store import Label
 from rushes.media.media import Media, Sizes, StoredFile
-from rushes.media.pipeline import MAKES_VERSION, SPAN, TRANSCRIBE
+from rushes.media.pipeline import MAKES_VERSION, TRANSCRIBE
 from rushes.playback import growing
 from rushes.playback import store as playback_store
 from rushes.renditions import LEFT_OUT
 from rushes.tools import profile as profile_tools
+from rushes.transcripts import store as transcript_store
 from rushes.web import models
 from rushes.web.services import Services
 
@@ -144,7 +147,7 @@ def media_page(services: Services, tx: Tx, items: Sequence[Media]) -> list[model
         return []
     live: dict[str, list[jobs.Job]] = {}
     for each in read_store.live_jobs_of(tx, [item.id for item in items]):
-        if each.kind != SPAN:
+        if not kinds.is_part(each.kind):
             live.setdefault(each.media_id or "", []).append(each)
     failed = [item.id for item in items if "failed" in (item.status, item.transcript_status)]
     failures = playback_store.failures(tx, failed) if failed else {}
@@ -153,6 +156,7 @@ def media_page(services: Services, tx: Tx, items: Sequence[Media]) -> list[model
     published = media_store.facts(tx, versions) if versions else {}
     sizes = media_store.sizes(tx, versions) if versions else {}
     made = outputs(tx, [item for item in items if item.deleted_at is None])
+    labels = label_store.of_media(tx, [item.id for item in items])
     return [
         _media(
             services,
@@ -163,6 +167,7 @@ def media_page(services: Services, tx: Tx, items: Sequence[Media]) -> list[model
             published.get(item.current_version_id or ""),
             sizes.get(item.current_version_id or ""),
             made.get(item.id, []),
+            labels.get(item.id, []),
         )
         for item in items
     ]
@@ -259,6 +264,7 @@ def _media(
     published: Mapping[str, Any] | None,
     sizes: Sizes | None,
     made: Sequence[models.Output],
+    labels: Sequence[Label],
 ) -> models.Media:
     making = [each for each in live if each.kind in MAKES_VERSION]
     detail = published or (making[0].detail if making else None)
@@ -279,6 +285,12 @@ def _media(
         share_url=share_url(services, item),
         storage=_storage(item, sizes) if sizes else None,
         outputs=list(made),
+        tags=[each.name for each in labels if each.kind == "tag"],
+        collections=[
+            models.CollectionName(id=each.id, name=each.name)
+            for each in labels
+            if each.kind == "collection"
+        ],
         purge_at=purge_at(services, item),
     )
 
@@ -329,6 +341,33 @@ def _largest(ladder: Sequence[models.Rendition]) -> dict[str, Any]:
         return {}
     width, height = max(sizes, key=lambda size: size[0] * size[1])
     return {"width": width, "height": height}
+
+
+def shared_media(
+    tx: Tx, item: Media, *, downloads: bool = False, part: Part | None = None
+) -> models.SharedMedia:
+    """What whoever has its link may know of it. Of a part no pictures: they are of the whole."""
+    base = f"/s/{item.share_token}"
+    files = watchable(tx, [item])[item.id]
+    facts = media_store.facts(tx, [item.current_version_id]) if item.current_version_id else {}
+    source = downloads and item.source_key is not None and not item.edit.cuts
+    return models.SharedMedia(
+        title=item.title,
+        kind=item.kind,
+        status=item.status,
+        duration=part.seconds if part else item.duration,
+        **_largest(renditions(facts.get(item.current_version_id or ""))),
+        **urls(files & {MASTER} if part else files, base),
+        transcript_url=f"{base}/transcript" if has_shared_transcript(tx, item) else None,
+        download_url=f"{base}/source" if source else None,
+        downloads=downloads,
+    )
+
+
+def has_shared_transcript(tx: Tx, item: Media) -> bool:
+    """Not while it still has the words of what was cut off."""
+    about = transcript_store.about_current(tx, item.id)
+    return about is not None and not (about.is_outdated and item.edit.cuts)
 
 
 def urls(files: set[str], base: str) -> dict[str, Any]:

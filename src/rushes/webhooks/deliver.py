@@ -49,12 +49,17 @@ class Deliver:
     ) -> None:
         self._db = db
         self._metrics = metrics or Metrics()
+        self._clock = clock or clocks.SystemClock()
+        self._given_sender = sender
+        self.use(settings)
+
+    def use(self, settings: Settings) -> None:
+        """From the next message on."""
         self._alerts_url = settings.alert_webhook_url
-        self._sender = sender or WebhookSender(
+        self._sender = self._given_sender or WebhookSender(
             timeout_seconds=settings.alert_webhook_timeout,
             allow_private=settings.webhook_private_targets,
         )
-        self._clock = clock or clocks.SystemClock()
 
     def __call__(self, context: JobContext) -> JsonObject:
         delivery_id = str(context.args["delivery_id"])

@@ -132,8 +132,6 @@ def redeliver(tx: Tx, queue: Queue, webhook_id: str, delivery_id: str) -> Delive
 
 def send_test(tx: Tx, queue: Queue, webhook_id: str) -> Delivery:
     """A message of type `webhook.test`, whatever types the webhook asks for."""
-    if webhook_id == ALERTS_ID:
-        fanout.ensure_alerts_webhook(tx)
     webhook = _enabled(tx, webhook_id)
     data = {"message": "This is a test from Rushes.", "webhook_id": webhook_id}
     body = messages.render(TEST, now(tx), data)

@@ -1,7 +1,9 @@
-"""Sending to addresses that strangers chose, without being turned against our own network.
+"""Sending to addresses that strangers chose, and getting from them, without being turned against
+our own network.
 
 A name is looked up once, every address is checked, and the connection goes to a checked address
-under the original Host and TLS name. No redirects, no proxies, one time limit for everything.
+under the original Host and TLS name. No redirect is followed here; no proxies, one time limit for
+everything.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
@@ -27,6 +31,9 @@ T = TypeVar("T")
 
 URL_LIMIT = 2_048
 ANSWER_LIMIT_BYTES = 64 * 1024
+SILENCE_SECONDS = 60.0
+PART = re.compile(r"bytes (\d{1,19})-")
+LENGTH = re.compile(r"[0-9]{1,19}")
 # The authority must not hold what parsers disagree about: users, backslashes, escapes, blanks.
 SHAPE = re.compile(r"https?://[^/?#@\\%\s]+([/?#][^\s\\]*)?", re.IGNORECASE)
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -75,31 +82,19 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 
-class WebhookSender:
-    def __init__(
-        self, *, timeout_seconds: float, allow_private: bool = False, resolve: Resolve = resolve
-    ) -> None:
-        self._timeout_seconds = timeout_seconds
+class _Checked:
+    """Opens connections to addresses that may be reached, and to no others."""
+
+    def __init__(self, seconds: float, allow_private: bool, resolve: Resolve) -> None:
+        self._seconds = seconds
         self._allow_private = allow_private
         self._resolve = resolve
-        self._tls = httpcore2.default_ssl_context()
 
-    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryOutcome:
-        deadline = time.monotonic() + self._timeout_seconds
-        try:
-            target = check(url, allow_private=self._allow_private)
-            checked = self._checked_addresses(target, deadline)
-            return _answer(self._status(target, headers, body, _Pinned(checked, deadline)))
-        except errors.BadField:
-            return DeliveryOutcome(error_code="target_refused")
-        except (httpcore2.TimeoutException, TimeoutError):
-            return DeliveryOutcome(error_code="timeout")
-        except _TlsError:
-            return DeliveryOutcome(error_code="tls_failed")
-        except httpcore2.ProtocolError:
-            return DeliveryOutcome(error_code="bad_answer")
-        except (httpcore2.NetworkError, OSError, UnicodeError):
-            return DeliveryOutcome(error_code="connection_failed")
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """When the first address needs it: to read all certificates takes longer than most of what
+        a server does at its start."""
+        return httpcore2.default_ssl_context()
 
     def _checked_addresses(self, target: httpx2.URL, deadline: float) -> list[str]:
         host = target.raw_host.decode("ascii")
@@ -112,28 +107,147 @@ class WebhookSender:
             raise errors.BadField("url", "must not lead to this address")
         return list(found)
 
-    def _status(
-        self, target: httpx2.URL, headers: Mapping[str, str], body: bytes, backend: _Pinned
-    ) -> int:
-        url = httpcore2.URL(
+    @contextmanager
+    def _requested(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        silence_seconds: float | None = None,
+    ) -> Iterator[httpcore2.Response]:
+        """`silence_seconds`: how long nothing at all may come."""
+        deadline = time.monotonic() + self._seconds
+        target = check(url, allow_private=self._allow_private)
+        backend = _Pinned(self._checked_addresses(target, deadline), deadline)
+        sent: dict[bytes | str, bytes | str] = {
+            "Host": target.netloc.decode("ascii"),
+            "User-Agent": "Rushes",
+            "Connection": "close",
+        }
+        sent.update(headers)
+        raw = httpcore2.URL(
             scheme=target.raw_scheme,
             host=target.raw_host,
             port=target.port,
             target=target.raw_path,
         )
-        sent: dict[bytes | str, bytes | str] = {
-            "Host": target.netloc.decode("ascii"),
-            "User-Agent": "Rushes",
-            "Content-Type": "application/json",
-            "Connection": "close",
-        }
-        sent.update(headers)
+        tls = self._tls if target.scheme == "https" else None
+        waits = {"read": silence_seconds, "connect": silence_seconds} if silence_seconds else {}
         with (
-            httpcore2.ConnectionPool(ssl_context=self._tls, network_backend=backend) as pool,
-            pool.stream("POST", url, headers=sent, content=body) as response,
+            httpcore2.ConnectionPool(ssl_context=tls, network_backend=backend) as pool,
+            pool.stream(
+                method, raw, headers=sent, content=content, extensions={"timeout": waits}
+            ) as response,
         ):
-            _drain(response)
-            return int(response.status)
+            yield response
+
+
+class WebhookSender(_Checked):
+    def __init__(
+        self, *, timeout_seconds: float, allow_private: bool = False, resolve: Resolve = resolve
+    ) -> None:
+        super().__init__(timeout_seconds, allow_private, resolve)
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryOutcome:
+        try:
+            said = {"Content-Type": "application/json", **headers}
+            with self._requested("POST", url, said, body) as response:
+                _drain(response)
+                return _answer(int(response.status))
+        except errors.BadField:
+            return DeliveryOutcome(error_code="target_refused")
+        except (httpcore2.TimeoutException, TimeoutError):
+            return DeliveryOutcome(error_code="timeout")
+        except _TlsError:
+            return DeliveryOutcome(error_code="tls_failed")
+        except httpcore2.ProtocolError:
+            return DeliveryOutcome(error_code="bad_answer")
+        except (httpcore2.NetworkError, OSError, UnicodeError):
+            return DeliveryOutcome(error_code="connection_failed")
+
+
+class FetchFailed(Exception):
+    """`message` is for people; `is_final`: trying again will not help."""
+
+    def __init__(self, code: str, message: str, *, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.code, self.message, self.is_final = code, message, is_final
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer whose bytes are still to come. `location`: where it redirects to. `validator`: by
+    which a part of the same can be asked for, empty if there is none."""
+
+    status: int
+    location: str | None
+    length: int | None
+    begins_at: int
+    validator: str
+    chunks: Iterator[bytes]
+
+
+class Fetcher(_Checked):
+    """Gets what strangers' addresses name; each redirect is a request of its own."""
+
+    def __init__(
+        self, *, seconds: float, allow_private: bool = False, resolve: Resolve = resolve
+    ) -> None:
+        super().__init__(seconds, allow_private, resolve)
+
+    @contextmanager
+    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[Fetched]:
+        with ExitStack() as stack:
+            with _told():
+                asked = self._requested("GET", url, headers, None, SILENCE_SECONDS)
+                fetched = _fetched(stack.enter_context(asked))
+            yield fetched
+
+
+def _fetched(response: httpcore2.Response) -> Fetched:
+    said = {name.lower(): value.decode("latin-1") for name, value in response.headers}
+    if said.get(b"content-encoding", "identity").lower() != "identity":
+        raise FetchFailed("bad_answer", "it comes encoded, which was not asked for", is_final=True)
+    part = PART.match(said.get(b"content-range", ""))
+    length = said.get(b"content-length", "")
+    is_strong = said.get(b"etag", "").startswith('"')
+    return Fetched(
+        status=int(response.status),
+        location=said.get(b"location") if 300 <= response.status < 400 else None,
+        length=int(length) if LENGTH.fullmatch(length) else None,
+        begins_at=int(part[1]) if part else 0,
+        validator=said[b"etag"] if is_strong else said.get(b"last-modified", ""),
+        chunks=_chunks(response),
+    )
+
+
+def _chunks(response: httpcore2.Response) -> Iterator[bytes]:
+    with _told():
+        yield from response.iter_stream()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Only around what the other side does: what becomes of its bytes here is another matter."""
+    try:
+        yield
+    except errors.BadField as error:
+        if error.field != "url":
+            raise
+        raise FetchFailed(
+            "target_refused", "this address must not be fetched", is_final=True
+        ) from None
+    except (httpcore2.TimeoutException, TimeoutError):
+        raise FetchFailed("timeout", "the address was silent, or took too long") from None
+    except _TlsError:
+        raise FetchFailed(
+            "tls_failed", "the address cannot be trusted: its certificate is not good"
+        ) from None
+    except httpcore2.ProtocolError:
+        raise FetchFailed("bad_answer", "the address broke off, or gave no proper answer") from None
+    except (httpcore2.NetworkError, UnicodeError, OSError):
+        raise FetchFailed("connection_failed", "the address cannot be reached") from None
 
 
 def _in_time(call: Callable[[], T], deadline: float) -> T:
@@ -213,7 +327,8 @@ class _Timed(httpcore2.NetworkStream):
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _left(self._deadline, httpcore2.ReadTimeout))
+        left = _left(self._deadline, httpcore2.ReadTimeout)
+        return self._stream.read(max_bytes, left if timeout is None else min(left, timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._stream.write(buffer, _left(self._deadline, httpcore2.WriteTimeout))

@@ -19,6 +19,7 @@ from rushes.protocol import (
     Artifact,
     Assignment,
     Coordinator,
+    Excerpt,
     Inherited,
     Progress,
     Rendition,
@@ -252,16 +253,31 @@ class JobContext:
             return found
         return self._patiently(lambda: self._coordinator.source(self.claim, media_id))
 
-    def _download(self, path: Path, source: Source, media_id: str | None) -> None:
+    def excerpt(self, rendition: str, start: float = 0.0, end: float | None = None) -> Path:
+        """A rendition of what is watched, as a file of its own: of the version that the job's
+        `version_id` names. It has whole segments: those that play between these seconds, with the
+        times that they have in the recording."""
+        wanted = Excerpt(rendition=rendition, start=start, end=end)
+        path = self.scratch / f"excerpt-{rendition}.mp4"
+        if path not in self._fetched:
+            source = self._patiently(lambda: self._coordinator.source(self.claim, None, wanted))
+            self.check_room(source.size_bytes)
+            self._download(path, source, None, wanted)
+            self._fetched.add(path)
+        return path
+
+    def _download(
+        self, path: Path, source: Source, media_id: str | None, excerpt: Excerpt | None = None
+    ) -> None:
         with path.open("ab") as file:
             while file.tell() < source.size_bytes:
-                self._patiently(lambda: self._fetch(file, media_id))
+                self._patiently(lambda: self._fetch(file, media_id, excerpt))
 
-    def _fetch(self, file: Any, media_id: str | None) -> None:
+    def _fetch(self, file: Any, media_id: str | None, excerpt: Excerpt | None) -> None:
         """As much as comes; raises when that is nothing."""
         begin = file.tell()
         try:
-            for chunk in self._coordinator.read_source(self.claim, begin, media_id):
+            for chunk in self._coordinator.read_source(self.claim, begin, media_id, excerpt):
                 file.write(chunk)
                 self.alive()
                 self.raise_if_stopped()

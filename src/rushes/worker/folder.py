@@ -26,6 +26,7 @@ from rushes.protocol import (
     Beat,
     Claim,
     Coordinator,
+    Excerpt,
     Progress,
     Pulse,
     Rendition,
@@ -97,7 +98,9 @@ class Folder(Coordinator):
 
     # What a handler asks for
 
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
+    def source(
+        self, claim: Claim, media_id: str | None = None, excerpt: Excerpt | None = None
+    ) -> Source:
         size = self._source.stat().st_size
         return Source(
             file_name=self._source.name, size_bytes=size, sha256=None, path=self._source.resolve()
@@ -177,7 +180,13 @@ class Folder(Coordinator):
     ) -> Pulse:
         return Pulse({each.claim_id: Beat(True) for each in claims}, drain=False)
 
-    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
+    def read_source(
+        self,
+        claim: Claim,
+        start: int,
+        media_id: str | None = None,
+        excerpt: Excerpt | None = None,
+    ) -> Iterator[bytes]:
         with self._source.open("rb") as file:
             file.seek(start)
             while chunk := file.read(1024 * 1024):

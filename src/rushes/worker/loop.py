@@ -192,7 +192,7 @@ class Worker:
         if self._terms is None or self._is_newer:
             return self._conduct.groups(self._handlers)
         at_once = (self._conduct.now.concurrency or {}).get(OTHERS, 1)
-        return worker_settings.groups({OTHERS: at_once}, self._handlers)
+        return {OTHERS: Group(tuple(sorted(self._handlers)), at_once)}
 
     def _is_wanted(self, slot: Slot) -> bool:
         group = self._groups().get(slot.group)

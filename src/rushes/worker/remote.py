@@ -28,6 +28,7 @@ from rushes.protocol import (
     Assignment,
     Claim,
     Coordinator,
+    Excerpt,
     Hello,
     Presigned,
     Source,
@@ -177,8 +178,10 @@ class Remote(Coordinator):
 
     # Files
 
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
-        asked = _job(claim, media_id)
+    def source(
+        self, claim: Claim, media_id: str | None = None, excerpt: Excerpt | None = None
+    ) -> Source:
+        asked = _job(claim, media_id, excerpt)
         answer = self._send("HEAD", "/source", params=asked, headers=_proof(claim))
         return Source(
             file_name="",
@@ -186,8 +189,14 @@ class Remote(Coordinator):
             sha256=answer.headers.get("rushes-source-sha256"),
         )
 
-    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
-        asked = _job(claim, media_id)
+    def read_source(
+        self,
+        claim: Claim,
+        start: int,
+        media_id: str | None = None,
+        excerpt: Excerpt | None = None,
+    ) -> Iterator[bytes]:
+        asked = _job(claim, media_id, excerpt)
         headers = {**_proof(claim), **_trace(), "Range": f"bytes={start}-"}
         with (
             self._failing_over(),
@@ -404,8 +413,12 @@ def _check_storage(answer: httpx2.Response) -> None:
     raise errors.StorageDown(said, detail=detail)
 
 
-def _job(claim: Claim, media_id: str | None) -> dict[str, str]:
-    return {"job_id": claim.job_id, **({"media_id": media_id} if media_id else {})}
+def _job(claim: Claim, media_id: str | None, excerpt: Excerpt | None) -> dict[str, str]:
+    asked = {"job_id": claim.job_id, "media_id": media_id}
+    if excerpt is not None:
+        asked |= {"rendition": excerpt.rendition, "from_seconds": str(excerpt.start)}
+        asked |= {"to_seconds": None if excerpt.end is None else str(excerpt.end)}
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def _proof(claim: Claim) -> dict[str, str]:

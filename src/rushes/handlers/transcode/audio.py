@@ -68,6 +68,13 @@ def start(workspace: Workspace, background: Background, source: Source) -> None:
         )
 
 
+def is_copied(workspace: Workspace, source: Source) -> bool:
+    """Whether all of it may stay as it is."""
+    audios = source.found.audios
+    named = zip(audio_names(audios), audios, strict=True)
+    return all(_fits(workspace, name, each, source) for name, each in named)
+
+
 def _keeps(workspace: Workspace, source: Source) -> bool:
     """Whether the version before has the sound already."""
     sounds = [each for each in workspace.kept.values() if each.kind == "audio"]
@@ -104,7 +111,7 @@ def _make_plans(
     damaged = [
         replace(plan, bitrate=workspace.profile.audio_bitrate)
         for plan in plans
-        if plan.bitrate is None and not _is_intact(path, plan.audio, watch)
+        if plan.bitrate is None and not _is_intact(workspace, path, plan, watch)
     ]
     if damaged:
         workspace.artifacts.discard(tuple(f"{plan.name}/" for plan in damaged))
@@ -122,12 +129,17 @@ def _tell_of(workspace: Workspace, plans: Sequence[Plan]) -> None:
     workspace.job.log(job_log.sounds(copied, encoded, workspace.profile.audio_bitrate))
 
 
-def _is_intact(path: Path, audio: AudioStream, watch: process.Watch) -> bool:
-    argv = ffmpeg.decode_sound(programs.ffmpeg(), path, audio.index)
+def _is_intact(workspace: Workspace, path: Path, plan: Plan, watch: process.Watch) -> bool:
+    """Found out once, whichever attempt has done so."""
+    noted = f"intact {plan.name}"
+    if noted in workspace.progress.notes:
+        return True
+    argv = ffmpeg.decode_sound(programs.ffmpeg(), path, plan.audio.index)
     try:
         process.run(argv, limits=LIMITS, watch=watch)
     except process.ToolFailed:
         return False
+    workspace.progress.note(noted, True)
     return True
 
 
@@ -271,7 +283,8 @@ def _make(
             with explained(workspace.job, "encoding the sound"):
                 run_tracks(workspace, command, tracks, watch=watch, progress=progress)
         except process.ToolFailed:
-            if workspace.job.attempt < workspace.job.max_attempts:
+            # A beginning is nobody's last chance.
+            if workspace.job.attempt < workspace.job.max_attempts or workspace.is_beginning:
                 raise
             workspace.warn("sound_unreadable", "the sound could not be read to its end")
         workspace.artifacts.flush()

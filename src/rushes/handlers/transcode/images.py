@@ -207,6 +207,13 @@ def storyboard_track(count: int, interval: float, seconds: float, size: tuple[in
     return "\n".join(lines)
 
 
+def chapters(workspace: Workspace, probe: Probe, zero: float, seconds: float) -> None:
+    """Those of the source, if it has any; `zero`: where what is watched begins in it."""
+    if probe.chapters:
+        track = chapters_track(probe.chapters, zero, seconds)
+        workspace.artifacts.put("chapters.vtt", track.encode())
+
+
 def chapters_track(chapters: Sequence[Chapter], zero: float, seconds: float) -> str:
     lines = ["WEBVTT", ""]
     for chapter in chapters:

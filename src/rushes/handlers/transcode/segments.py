@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Event
 
-from rushes import correlation, errors, sanitize
+from rushes import correlation, errors, kinds, sanitize
 from rushes.handlers.transcode.artifact_writer import ArtifactWriter
 from rushes.handlers.transcode.progress import ProgressReporter
 from rushes.protocol import Rendition
@@ -51,6 +51,11 @@ class Workspace:
             job.args.get("edit") or {},
             list(job.args.get("qualities") or []),
         )
+
+    @property
+    def is_beginning(self) -> bool:
+        """Another job goes on with what this one makes."""
+        return self.job.kind == kinds.PREPARE.name
 
     @property
     def begin(self) -> float:
@@ -355,7 +360,7 @@ def run_tracks(
     Returns what it complained about."""
     pipes = process.pipes(len(tracks))
     argv = argv_for([write for _, write in pipes])
-    listener = _Progress(progress)
+    listener = FfmpegProgress(progress)
     sinks = [listener.feed, *(track.feed for track in tracks)]
     with process.Running(argv, sinks, limits=LIMITS, more_fds=pipes, chatty=True) as running:
         listener.moved = running.alive
@@ -363,7 +368,7 @@ def run_tracks(
     return list(running.lines)
 
 
-class _Progress:
+class FfmpegProgress:
     """ffmpeg's own report of how far it is."""
 
     def __init__(self, tell: Callable[[float], None]) -> None:

@@ -1,5 +1,5 @@
-"""The jobs that make a version to watch: `transcode`, `trim`, `composite`, and `span`, a share of
-one of them.
+"""The jobs that make a version to watch: `transcode`, `trim`, `composite`, `span`, a share of one
+of them, and `prepare`, the beginning of a transcode that still waits for its turn.
 
 What is playable as it is, is published first; then one process decodes once for all rungs. Every
 finished segment is where it stays, so whoever goes on after a crash makes only what is missing.
@@ -31,6 +31,8 @@ from rushes.worker.context import JobContext
 
 # All else waits no longer for something to play: it may never come.
 FIRST_PLAY_SECONDS = 2.0
+# Sound of so many seconds is encoded within a few; longer would keep others from being watchable.
+QUICK_SECONDS = 900.0
 ENDED = ("completed", "failed")
 
 
@@ -39,14 +41,8 @@ def transcode(job: JobContext, *, keep: bool = True) -> JsonObject:
     workspace = Workspace.of(job)
     began_at = time.monotonic()
     try:
-        terms = _terms(job)
-        keep = keep and workspace.progress.notes.get("terms") == terms
-        workspace.progress.note("terms", terms)
-        workspace.progress.step("probe")
-        source = Source(workspace)
-        if source.found.video is not None:
-            source.look()
-        _tell_of(workspace, source)
+        keep = _on_same_terms(workspace) and keep
+        source = _look_into(workspace)
         if source.found.video is not None:
             kept.take_over(workspace, source)
         if keep or workspace.progress.notes.get(DIVIDED):
@@ -57,6 +53,67 @@ def transcode(job: JobContext, *, keep: bool = True) -> JsonObject:
         return result
     finally:
         workspace.artifacts.close()
+
+
+def prepare(job: JobContext) -> JsonObject:
+    """What makes a recording watchable, in the version that the parent makes: its poster, and a
+    copy of what browsers play. Whether it can be read at all is found out here. The parent goes on
+    with it, from the same notes."""
+    workspace = Workspace.of(job)
+    try:
+        keep = _on_same_terms(workspace)
+        source = _look_into(workspace)
+        if keep:
+            _adopt(workspace)
+        begin = _begin_video if source.found.video else _begin_sound
+        begin(workspace, source)
+        workspace.artifacts.flush()
+        workspace.progress.step("finalize")
+        kind = "video" if source.found.video else "audio"
+        return {"kind": kind, "duration": source.found.duration}
+    finally:
+        workspace.artifacts.close()
+
+
+def _begin_video(workspace: Workspace, source: Source) -> None:
+    progress, copy = workspace.progress, SourceCopy(workspace, source)
+    with Background(workspace.job) as background:
+        # Neither is of use without the other: nobody is to watch it silent.
+        if _is_short(source) or audio.is_copied(workspace, source):
+            copy.start(background)
+        if ORIGINAL in progress.pictures:
+            audio.start(workspace, background, source)
+        progress.step("thumbnail")
+        _wait_for_first_play(workspace)
+        _thumbnail(workspace, source, progress.watch)
+        background.join(progress.watch)
+
+
+def _begin_sound(workspace: Workspace, source: Source) -> None:
+    if _is_short(source):
+        workspace.progress.step("transcode")
+        _hear(workspace, source)
+
+
+def _is_short(source: Source) -> bool:
+    return 0 < (source.found.duration or 0.0) <= QUICK_SECONDS
+
+
+def _on_same_terms(workspace: Workspace) -> bool:
+    """Whether there is something that was made as it is asked for now."""
+    terms = _terms(workspace.job)
+    is_same = workspace.progress.notes.get("terms") == terms
+    workspace.progress.note("terms", terms)
+    return bool(is_same)
+
+
+def _look_into(workspace: Workspace) -> Source:
+    workspace.progress.step("probe")
+    source = Source(workspace)
+    if source.found.video is not None:
+        source.look()
+    _tell_of(workspace, source)
+    return source
 
 
 def _tell_of(workspace: Workspace, source: Source) -> None:
@@ -137,8 +194,7 @@ def _pictures(workspace: Workspace, source: Source) -> JsonObject:
         audio.start(workspace, background, source)
         progress.step("thumbnail")
         # What nobody can watch yet comes first: all that only helps to find it waits for that.
-        if ORIGINAL in progress.pictures:
-            _wait_for_first_play(workspace)
+        _wait_for_first_play(workspace)
         background.start(lambda: _thumbnail_later(workspace, source, background, encoded))
         if source.index():
             raise OutOfOrder
@@ -162,6 +218,8 @@ def _pictures(workspace: Workspace, source: Source) -> JsonObject:
 def _wait_for_first_play(workspace: Workspace) -> None:
     """Of what is copied, which takes a moment. Programs that run beside it make it longer."""
     progress, names = workspace.progress, [ORIGINAL, *workspace.progress.sounds]
+    if ORIGINAL not in progress.pictures:
+        return
     until = time.monotonic() + FIRST_PLAY_SECONDS
     while time.monotonic() < until and any(
         segment_of(name, 0) not in workspace.artifacts.files
@@ -214,10 +272,7 @@ def _finish(
         workspace.warn("end_missing", said)
     progress.step("master_playlist")
     _storyboard(workspace, source, picture, times, progress.watch)
-    if source.found.chapters:
-        zero = float(times.zero_pts * times.time_base)
-        track = images.chapters_track(source.found.chapters, zero, times.seconds)
-        workspace.artifacts.put("chapters.vtt", track.encode())
+    images.chapters(workspace, source.found, float(times.zero_pts * times.time_base), times.seconds)
     names = picture.names
     temporary: list[str] = []
     if lists_copy:
@@ -245,21 +300,19 @@ def _finish(
         "temporary": temporary,
         "subtitles": [each.name for each in texts],
         "chapters": len(source.found.chapters),
+        "recorded_at": source.found.recorded_at,
         "warnings": workspace.warnings,
     }
 
 
 def _sound(workspace: Workspace, source: Source) -> JsonObject:
     workspace.progress.step("transcode")
-    seconds = audio.make_alone(workspace, source)
-    if not seconds:
-        raise refused("there is no sound in this file that could be read", "damaged")
+    seconds = _hear(workspace, source)
     if not workspace.edit and (said := what_is_missing(source.found, seconds)):
         workspace.warn("end_missing", said)
-    workspace.progress.step("thumbnail")
-    images.waveform(workspace, source.path, source.found, seconds)
     workspace.progress.step("master_playlist")
     zero = audio.begin(source.found) + workspace.begin
+    images.chapters(workspace, source.found, zero, seconds)
     texts = subtitles.make(workspace, source, zero=zero, seconds=seconds)
     _publish(workspace, [], _sounds(workspace), texts, seconds)
     return {
@@ -267,8 +320,20 @@ def _sound(workspace: Workspace, source: Source) -> JsonObject:
         "duration": round(seconds, 3),
         "renditions": [row.name for row in workspace.progress.sounds.values()],
         "subtitles": [each.name for each in texts],
+        "chapters": len(source.found.chapters),
+        "recorded_at": source.found.recorded_at,
         "warnings": workspace.warnings,
     }
+
+
+def _hear(workspace: Workspace, source: Source) -> float:
+    """The sound of a media without a picture, and a picture of it; returns how long it is."""
+    seconds = audio.make_alone(workspace, source)
+    if not seconds:
+        raise refused("there is no sound in this file that could be read", "damaged")
+    workspace.progress.step("thumbnail")
+    images.waveform(workspace, source.path, source.found, seconds)
+    return seconds
 
 
 def _publish(

@@ -70,7 +70,7 @@ def transcribe(job: JobContext, registry: Registry) -> JsonObject:
         job.log(job_log.listening(chosen, len(sound.tracks), seconds))
         work = Work(job, engine, options, recordings, kept, points, default, registry.pace)
         work.run()
-        speakers = work.diarize(listener) if options.diarize else None
+        speakers = work.diarize(listener) if work.tells_speakers else None
     finally:
         for each in recordings:
             each.close()
@@ -165,7 +165,8 @@ class TranscribeOptions:
     language: str | None
     task: Any
     prompt: str | None
-    diarize: bool
+    # None: nobody said so; then only where it costs nothing.
+    diarize: bool | None
     speakers: int | None
     min_speakers: int | None
     max_speakers: int | None
@@ -181,7 +182,7 @@ class TranscribeOptions:
             task=args.get("task") or "transcribe",
             prompt=_prompt(args),
             track=args.get("track"),
-            diarize=bool(args.get("diarize") or any(bounds.values())),
+            diarize=True if any(bounds.values()) else args.get("diarize"),
             **bounds,
         )
 
@@ -340,6 +341,17 @@ class Work:
             self._spoken[name] = self._spoken.get(name, 0.0) + seconds
         self._tell(passage.text)
 
+    @property
+    def tells_speakers(self) -> bool:
+        """If nobody said whether: where each has a channel, who speaks is known already."""
+        if self._options.diarize is None:
+            return len(self._recordings) > 1 and self._is_by_channel
+        return self._options.diarize
+
+    @property
+    def _is_by_channel(self) -> bool:
+        return all(each.feed.channel is not None for each in self._recordings)
+
     def diarize(self, listener: Engine) -> int:
         """How many speakers there are; what was found out is kept in the last passages."""
         turns = passages.turns(self._kept)
@@ -357,9 +369,9 @@ class Work:
         several = len(self._recordings) > 1
         least = self._options.speakers or self._options.min_speakers or 0
         most = self._options.speakers or self._options.max_speakers
-        by_channel = all(each.feed.channel is not None for each in self._recordings)
         is_known = several and (
-            most == len(self._recordings) or (by_channel and least <= len(self._recordings))
+            most == len(self._recordings)
+            or (self._is_by_channel and least <= len(self._recordings))
         )
         others = len(self._recordings) - 1
         first = 0

@@ -1,4 +1,4 @@
-"""The library: list, look, rename, share, delete, and start new work on an item."""
+"""The library: list, look, rename, delete, and start new work on an item."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rushes.accounts import security_log
 from rushes.accounts.account import Principal
 from rushes.accounts.security_log import Action
 from rushes.db.database import Tx
-from rushes.media import library, list_store, media, requests, trash
+from rushes.media import label_store, labels, library, list_store, media, requests, trash
 from rushes.media import store as media_store
 from rushes.media.edit import Corner, Overlay, Point, Sound
 from rushes.media.list_store import MediaFilter
@@ -37,8 +37,28 @@ Everyone = Annotated[bool, Query(description="For admins: also what is in the tr
 Seconds = Annotated[float, Field(ge=0, le=10**7, allow_inf_nan=False)]
 
 
+Tag = Annotated[str, Query(max_length=400, description="Only media with this tag.")]
+Collection = Annotated[
+    str, Query(max_length=400, description="Only media in this collection, by its id or name.")
+]
+FromOrigin = Literal["library", "upload", "watch", "api"]
+# Longer than any may be: what is wrong with them is told by the rule itself.
+Labels = Annotated[list[Annotated[str, Field(max_length=20_000)]], Field(max_length=10_000)]
+
+
 class Change(Body):
-    title: str = Field(min_length=1, max_length=1000)
+    """What is left out stays as it is."""
+
+    title: str | None = Field(None, min_length=1, max_length=1000)
+    description: str | None = Field(None, max_length=20_000, description="Plain text; null: none.")
+    recorded_at: str | None = Field(
+        None, max_length=100, description="A time or a date; null: not known."
+    )
+    tags: Labels | None = Field(None, description="All of them; at most 50.")
+    collections: Labels | None = Field(
+        None,
+        description="All that it is in, by id or by name; what has no such name yet is made.",
+    )
 
 
 class Work(Body):
@@ -89,7 +109,10 @@ class SpeechOptions(Body):
         None, max_length=20, description="Such as en; without, it is detected."
     )
     model: str | None = Field(None, max_length=100, description="As /models/transcription has it.")
-    diarize: bool | None = Field(None, description="Tell speakers apart.")
+    diarize: bool | None = Field(
+        None,
+        description="Tell speakers apart; without, only those who have a channel each.",
+    )
     speakers: Speakers | None = Field(None, description="How many there are, if you know.")
     min_speakers: Speakers | None = None
     max_speakers: Speakers | None = None
@@ -127,10 +150,6 @@ class TellSpeakersApart(Work):
     )
 
 
-class Shared(Body):
-    share_url: str | None
-
-
 @router.get("")
 def list_media(
     who: auth.User,
@@ -143,6 +162,12 @@ def list_media(
         Literal["video", "audio"] | None, Query(description="Only video, or only sound.")
     ] = None,
     q: Annotated[str | None, Query(max_length=200, description="Part of the title.")] = None,
+    tag: Tag | None = None,
+    collection: Collection | None = None,
+    origin: Annotated[
+        FromOrigin | None,
+        Query(description="Only media that came so; `library`: all but those of `api`."),
+    ] = None,
     sort: Annotated[
         Sort | None,
         Query(
@@ -160,9 +185,20 @@ def list_media(
         raise errors.BadField("sort", "only what is trashed can be in the order of deleting")
     sort = sort or (Sort.DELETED if is_trash else Sort.NEWEST)
     owner = who.user_id if is_trash and not everyone else who.sees
-    wanted = MediaFilter(user_id=owner, status=status, transcript=transcript, kind=kind, q=q)
     after = cursors.decode(cursor, sort) if cursor else None
     with services.db.read() as tx:
+        asked = labels.wanted(
+            tx, sees=who.sees, user_id=who.user_id, tag=tag, collection=collection
+        )
+        wanted = MediaFilter(
+            user_id=owner,
+            status=status,
+            transcript=transcript,
+            kind=kind,
+            q=q,
+            labels=asked,
+            origin=origin,
+        )
         found = list_store.list_media(tx, wanted, sort=sort, after=after, limit=limit + 1)
         page = views.media_page(services, tx, found[:limit])
     more = len(found) > limit
@@ -179,15 +215,37 @@ def get(media_id: MediaId, who: auth.User, services: Here) -> models.Media:
 
 @router.patch("/{media_id}")
 def change(media_id: MediaId, body: Change, who: auth.User, services: Here) -> models.Media:
-    """Rename it. Its place in any queue stays the same."""
-    title = media.check_title(body.title)
+    """Say what it is: its title, description, date, tags and collections. Its place in any queue
+    stays the same."""
+    if not body.model_fields_set:
+        raise errors.BadField("title", "say what to change")
 
-    def rename(tx: Tx) -> models.Media:
+    def edit(tx: Tx) -> models.Media:
         item = library.found(tx, media_id, who.sees)
-        library.rename(tx, item, title)
-        return views.media(services, tx, library.found(tx, media_id, who.sees))
+        _say(tx, item, body)
+        return views.media(services, tx, library.found(tx, item.id, who.sees))
 
-    return services.db.run(rename)
+    return services.db.run(edit)
+
+
+def _say(tx: Tx, item: Media, body: Change) -> None:
+    said = body.model_fields_set
+    for name in said & {"title", "tags", "collections"}:
+        if getattr(body, name) is None:
+            raise errors.BadField(name, "must not be null")
+    if body.title is not None:
+        library.rename(tx, item, media.check_title(body.title))
+    if "description" in said:
+        label_store.describe(tx, item.id, media.check_description(body.description or ""))
+    if "recorded_at" in said:
+        when = None if body.recorded_at is None else media.check_recorded(body.recorded_at)
+        label_store.set_recorded_at(tx, item.id, when)
+    if body.tags is not None:
+        labels.replace(tx, "tag", item, body.tags)
+    if body.collections is not None:
+        labels.replace(tx, "collection", item, body.collections)
+    if said - {"title"}:
+        label_store.tell(tx, [item.id])
 
 
 @router.delete("/{media_id}", status_code=204, responses=documented(409))
@@ -216,34 +274,6 @@ def put_in_trash(tx: Tx, services: Services, ids: Sequence[str]) -> list[str]:
     for media_id in trash.shared(tx, ids):
         security_log.record(tx, Action.SHARE_REMOVED, media_id, by_deleting=True)
     return trash.put(tx, services.queue, ids)
-
-
-@router.post("/{media_id}/share")
-def share(media_id: MediaId, who: auth.User, services: Here) -> Shared:
-    """A link that shows this item to whoever has it; the same one while it is shared."""
-
-    def start(tx: Tx) -> Shared:
-        item = library.found(tx, media_id, who.sees)
-        if item.share_token is None:
-            library.share(tx, item)
-            security_log.record(tx, Action.SHARE_MADE, item.id)
-        item = library.found(tx, media_id, who.sees)
-        return Shared(share_url=views.share_url(services, item))
-
-    return services.db.run(start)
-
-
-@router.delete("/{media_id}/share", status_code=204)
-def unshare(media_id: MediaId, who: auth.User, services: Here) -> None:
-    """The link stops working at once."""
-
-    def end(tx: Tx) -> None:
-        item = library.found(tx, media_id, who.sees)
-        if item.share_token is not None:
-            library.unshare(tx, item)
-            security_log.record(tx, Action.SHARE_REMOVED, item.id)
-
-    services.db.run(end)
 
 
 @router.post("/{media_id}/retranscode", status_code=202, responses=BUSY, dependencies=[RoomForJobs])

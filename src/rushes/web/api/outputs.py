@@ -13,9 +13,8 @@ from rushes.db.database import Tx
 from rushes.fleet import store as fleet
 from rushes.jobs.job import NewJob
 from rushes.media import library, media, output_store, pipeline, requests
-from rushes.media import store as media_store
 from rushes.media.pipeline import Cause
-from rushes.web import auth, models, views
+from rushes.web import auth, models, shared_link, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import playback
 from rushes.web.api.media import BUSY, MediaId, Work, start
@@ -23,15 +22,23 @@ from rushes.web.http import idempotency, ranges
 from rushes.web.http.open_streams import RoomForJobs
 from rushes.web.http.problems import documented
 from rushes.web.services import Here, Services
+from rushes.web.shared_link import Keeping, Shown
 
 router = APIRouter(responses=documented(401, 404, 422))
-shared = APIRouter(prefix="/s/{token}", tags=["playback"], responses=documented(404, 416, 422))
+shared = APIRouter(
+    prefix="/s/{token}",
+    tags=["playback"],
+    responses=documented(401, 404, 410, 416, 422),
+    dependencies=shared_link.ONLY_OPENED,
+)
 
 ELSEWHERE = {
     kinds.TRANSCODE.name: "POST /media/{id}/retranscode",
     kinds.TRIM.name: "POST /media/{id}/trim",
     kinds.COMPOSITE.name: "POST /media/{id}/composite",
     kinds.TRANSCRIBE.name: "POST /media/{id}/transcriptions",
+    kinds.EXPORT.name: "POST /media/{id}/exports",
+    kinds.IMPORT.name: "POST /media/import",
 }
 KindName = Annotated[str, Field(max_length=64, description="One of your own, of GET /kinds.")]
 Slot = Annotated[str, Path(max_length=64, description="Such as summary.")]
@@ -46,6 +53,7 @@ class Kind(BaseModel):
     shared: bool = Field(description="Its files are shown to whoever has a share link, too.")
     needs: list[str]
     housekeeping: bool = Field(description="Nobody waits for it.")
+    remote: bool = Field(description="Workers may run it; otherwise only the server itself does.")
     events: str = Field(description="How the types of its jobs' events begin.")
     parts: list[str] = Field(description="The kinds that its jobs may be divided into.")
     can_start: bool = Field(description="By POST /media/{id}/jobs.")
@@ -105,6 +113,7 @@ def _kind(each: kinds.Kind) -> Kind:
         shared=each.shared,
         needs=list(each.needs),
         housekeeping=each.housekeeping,
+        remote=each.remote,
         events=each.events or each.name,
         parts=list(each.parts),
         can_start=each.by_people,
@@ -195,18 +204,19 @@ def output_file(
     with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
         found = output_store.file(tx, item.id, slot, name)
-    return _send(request, services, found[0] if found else None)
+    return _send(request, services, found[0] if found else None, playback.BY_ITS_OWNER)
 
 
-@shared.get("/outputs", dependencies=[auth.Public])
-def shared_outputs(token: playback.Token, services: Here) -> SharedOutputs:
+@shared.get("/outputs")
+@shared.head("/outputs", include_in_schema=False)
+def shared_outputs(shown: Shown, services: Here) -> SharedOutputs:
     """Of kinds that show what they make to whoever has the link."""
+    item = shown.item
     with services.db.read() as tx:
-        item = _by_token(tx, token)
         found = [] if item.edit.cuts else views.outputs(tx, [item]).get(item.id, [])
     return SharedOutputs(
         items=[
-            SharedOutput(slot=each.slot, label=each.label, files=_under(token, each))
+            SharedOutput(slot=each.slot, label=each.label, files=_under(shown.link.token, each))
             for each in found
             if each.files and kinds.get(each.kind).shared
         ]
@@ -222,29 +232,23 @@ def _under(token: str, output: models.Output) -> list[models.OutputFile]:
     "/outputs/{slot}/{name:path}",
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}},
-    dependencies=[auth.Public],
 )
-@shared.head("/outputs/{slot}/{name:path}", include_in_schema=False, dependencies=[auth.Public])
+@shared.head("/outputs/{slot}/{name:path}", include_in_schema=False)
 def shared_output_file(
-    request: Request, token: playback.Token, slot: Slot, name: Name, services: Here
+    request: Request, slot: Slot, name: Name, shown: Shown, services: Here
 ) -> Response:
     """Of a kind that shows what it makes; nothing while the recording is cut: handlers read the
     whole source, so what they make may tell of what was cut off."""
+    item = shown.item
     with services.db.read() as tx:
-        item = _by_token(tx, token)
         found = None if item.edit.cuts else output_store.file(tx, item.id, slot, name)
-    shown = found[0] if found and kinds.get(found[1]).shared else None
-    return _send(request, services, shown)
+    file = found[0] if found and kinds.get(found[1]).shared else None
+    return _send(request, services, file, shown.keeping)
 
 
-def _by_token(tx: Tx, token: str) -> media.Media:
-    item = media_store.by_share_token(tx, token)
-    if item is None:
-        raise errors.NotFound("this link does not work any more")
-    return item
-
-
-def _send(request: Request, services: Services, file: media.StoredFile | None) -> Response:
+def _send(
+    request: Request, services: Services, file: media.StoredFile | None, keeping: Keeping
+) -> Response:
     if file is None:
         raise errors.NotFound("no such file")
     return ranges.from_storage(
@@ -254,6 +258,6 @@ def _send(request: Request, services: Services, file: media.StoredFile | None) -
         file.size_bytes,
         content_type=file.content_type,
         etag=file.sha256,
-        headers={**playback.SANDBOX, "Cache-Control": playback.FRESH},
+        headers={**playback.SANDBOX, "Cache-Control": keeping.fresh},
         links=services.links,
     )

@@ -15,6 +15,7 @@ from rushes.jobs import read_store
 from rushes.jobs import store as jobs
 from rushes.jobs.job import TERMINAL, State
 from rushes.media import pipeline
+from rushes.media.media import Origin
 from rushes.web import auth, models, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import media as media_api
@@ -70,7 +71,9 @@ async def submit(
             raise errors.BadField("transcribe", "must not be false here")
         return views.job(tx, speech[0])
 
-    answer = await uploads.receive_form(request, who, services, once, models.Job, start)
+    answer = await uploads.receive_form(
+        request, who, services, once, models.Job, start, origin=Origin.API
+    )
     return Response(answer.model_dump_json(), status_code=202, media_type="application/json")
 
 

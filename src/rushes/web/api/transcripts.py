@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -18,12 +18,13 @@ from rushes.db.database import Tx
 from rushes.jobs import passage_store
 from rushes.jobs.job import State
 from rushes.media import library, pipeline
+from rushes.media import store as media_store
 from rushes.media.media import Media
-from rushes.transcripts import archive, captions, editing, passages
+from rushes.transcripts import archive, captions, documents, editing, formats, passages
 from rushes.transcripts import language as languages
 from rushes.transcripts.archive import Kept
 from rushes.transcripts.store import About
-from rushes.web import auth, models, transcript_models, views
+from rushes.web import auth, models, shared_link, transcript_models, views
 from rushes.web.api import jobs as job_api
 from rushes.web.api import upload_docs, uploads
 from rushes.web.api.jobs import JobId
@@ -36,6 +37,12 @@ from rushes.web.models import Body
 from rushes.web.services import Here, Services
 
 router = APIRouter(tags=["transcripts"], responses=documented(401, 404, 422))
+shared = APIRouter(
+    prefix="/s/{token}",
+    tags=["playback"],
+    responses=documented(401, 404, 410, 422),
+    dependencies=shared_link.ALSO_PARTS,
+)
 receiving = APIRouter(route_class=uploads.Receiving, tags=["transcripts"])
 
 IMPORT_LIMIT_BYTES = 10 * 2**20
@@ -46,14 +53,12 @@ HEADERS = {"Cache-Control": "no-cache"}
 READ: dict[int | str, dict[str, Any]] = {
     200: {
         "model": transcript_models.Transcript,
-        "content": {type.partition(";")[0]: {} for type in captions.FORMATS.values()},
+        "content": {type.partition(";")[0]: {} for type in formats.TYPES.values()},
     },
     304: {"description": "It is the one you have"},
 }
 
-Format = Annotated[
-    Literal["json", "txt", "srt", "vtt"], Query(description="The canonical document, or a file.")
-]
+Format = Annotated[formats.Format, Query(description="The canonical document, or a file.")]
 Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
@@ -121,8 +126,10 @@ def of_job(
             raise errors.NotFound(f"no transcription {job_id}")
         kept = archive.get_of_job(tx, job_id)
         so_far = passage_store.read(tx, job_id) if partial and kept is None else []
+        item = media_store.get(tx, job.media_id, or_trashed=True) if job.media_id else None
+    title = item.title if item else None
     if kept is not None:
-        return _rendered(request, kept, format)
+        return _rendered(request, kept, format, title)
     if passages.tells_speakers_only(job.args):
         raise errors.NotFound("this job only tells speakers apart: read the media's transcript")
     if job.state is State.COMPLETED:
@@ -133,8 +140,9 @@ def of_job(
             " there so far with partial=true"
         )
     made = passages.made_of(so_far, passages.engine_of(job.result))
-    text = captions.render(made, format)
-    return _answer(request, _with_job(text, job_id) if format == "json" else text, format)
+    if format == "json":
+        return _answer(request, _with_job(documents.render(made, format).decode(), job_id), format)
+    return _answer(request, documents.render(made, format, title=title), format)
 
 
 @router.get("/media/{media_id}/transcript", responses=READ)
@@ -153,7 +161,7 @@ def get(
             kept = archive.found(tx, item.id)
         else:
             kept = archive.at_revision(tx, item.id, revision)
-    return _rendered(request, kept, format, item.duration)
+    return _rendered(request, kept, format, item.title, item.duration)
 
 
 @router.get("/media/{media_id}/transcript/info")
@@ -207,7 +215,7 @@ def get_candidate(
     with services.db.read() as tx:
         item = library.found(tx, media_id, who.sees)
         kept = archive.found_candidate(tx, item.id)
-    return _rendered(request, kept, format, item.duration)
+    return _rendered(request, kept, format, item.title, item.duration)
 
 
 @router.get("/media/{media_id}/transcript/candidate/merge")
@@ -228,6 +236,37 @@ def preview_merge(
         ],
         speaker_names=dict(merge.result.names),
     )
+
+
+@shared.get(
+    "/transcript",
+    responses={
+        **READ,
+        200: {**READ[200], "model": transcript_models.SharedTranscript},
+        **documented(403),
+    },
+)
+@shared.head("/transcript", include_in_schema=False)
+def get_shared(
+    request: Request, shown: shared_link.ShownOrPart, services: Here, format: Format = "json"
+) -> Response:
+    """What is said in what a link shows; as a file only if the link allows downloads."""
+    if format != "json":
+        shown.check_download()
+    with services.db.read() as tx:
+        kept = archive.found(tx, shown.item.id)
+        is_shown = views.has_shared_transcript(tx, shown.item)
+    if not is_shown:
+        raise errors.NotFound("the recording was cut, and its transcript not yet")
+    if shown.part is not None:
+        kept = archive.between(kept, shown.part.start / 1000, shown.part.end / 1000)
+    headers = {**HEADERS, "Cache-Control": shown.keeping.fresh}
+    if format != "json":
+        headers["Content-Disposition"] = ranges.attachment(f"{shown.item.title}.{format}")
+        item = shown.item
+        return _rendered(request, kept, format, item.title, item.duration, headers)
+    who = {"speakers": kept.speakers, "speaker_names": dict(kept.names)}
+    return _answer(request, f"{json.dumps(who)[:-1]},{kept.document[1:]}", format, headers)
 
 
 # Changing
@@ -423,11 +462,18 @@ def _candidate(kept: About) -> transcript_models.Candidate:
     )
 
 
-def _rendered(request: Request, kept: Kept, format: str, duration: float | None = None) -> Response:
+def _rendered(
+    request: Request,
+    kept: Kept,
+    format: str,
+    title: str | None,
+    duration: float | None = None,
+    headers: Mapping[str, str] = HEADERS,
+) -> Response:
     if format == "json":
         return _answer(request, _with_job(kept.document, kept.job_id), format)
-    text = captions.render(kept.transcript, format, kept.names, end=duration)
-    return _answer(request, text, format)
+    made = documents.render(kept.transcript, format, kept.names, end=duration, title=title)
+    return _answer(request, made, format, headers)
 
 
 def _with_job(document: str, job_id: str | None) -> str:
@@ -435,8 +481,10 @@ def _with_job(document: str, job_id: str | None) -> str:
     return f'{{"transcription_id":{json.dumps(job_id)},{document[1:]}'
 
 
-def _answer(request: Request, text: str, format: str) -> Response:
-    return ranges.from_text(request, text, {**HEADERS, "Content-Type": captions.FORMATS[format]})
+def _answer(
+    request: Request, content: str | bytes, format: str, headers: Mapping[str, str] = HEADERS
+) -> Response:
+    return ranges.from_text(request, content, {**headers, "Content-Type": formats.TYPES[format]})
 
 
 async def _content(request: Request) -> tuple[bytes, str]:

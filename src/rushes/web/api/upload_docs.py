@@ -27,7 +27,8 @@ CHECKSUM = _header("Upload-Checksum", "Such as `sha1 …`, the rest in base64.")
 METADATA = _header(
     "Upload-Metadata",
     "Names with values in base64, separated by commas: `filename`, `title`, `profile`,"
-    " `transcribe`, `language`, `diarize`, `transcription_profile`, `priority`.",
+    " `transcribe`, `language`, `diarize`, `transcription_profile`, `priority`, `folder` (where the"
+    " file lay, such as `2020/Summer`: the collection that it is put into), `origin`.",
 )
 
 PLAIN: dict[str, Any] = {"parameters": [VERSION]}
@@ -73,6 +74,12 @@ FORM: dict[str, Any] = {
                         "diarize": {"type": "boolean"},
                         "transcription_profile": {"type": "string"},
                         "priority": {"type": "string", "enum": ["high", "normal", "low"]},
+                        "folder": {
+                            "type": "string",
+                            "description": "Where the file lay, such as `2020/Summer`: the"
+                            " collection that it is put into.",
+                        },
+                        "origin": {"type": "string", "enum": ["upload", "watch", "api"]},
                     },
                     "additionalProperties": False,
                 }

@@ -17,7 +17,8 @@ from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.limits import Hold, What
 from rushes.media import library
-from rushes.uploads import upload, uploads
+from rushes.media.media import Origin
+from rushes.uploads import sample, upload, uploads
 from rushes.uploads.receiver import Writer
 from rushes.uploads.upload import Concat, Metadata, Upload, UploadOptions
 from rushes.web import auth, models, views
@@ -36,6 +37,7 @@ M = TypeVar("M", bound=BaseModel)
 FORM_OVERHEAD_BYTES = 2**20
 FIELDS = frozenset(
     {"title", "profile", "transcribe", "language", "diarize", "transcription_profile", "priority"}
+    | {"folder", "origin"}
 )
 
 UploadId = Annotated[str, Path(max_length=100, description="Such as upl_0198a3….")]
@@ -323,6 +325,26 @@ async def add(request: Request, who: auth.User, services: Here, once: idempotenc
     )
 
 
+@simple.post(
+    "/media/sample",
+    status_code=201,
+    responses=documented(401, 403, 413, 429, 503, 507)
+    | {200: {"model": models.Media, "description": "You have it already."}},
+    dependencies=[RoomForJobs],
+)
+def add_sample(who: auth.User, services: Here, response: Response) -> models.Media:
+    """A short spoken clip that comes with Rushes, to see what becomes of an upload. Asking again
+    gives the same one."""
+    _refuse_if_leaving(services)
+    with services.holds.held(open_streams.hold(What.UPLOADS, who)):
+        taken = sample.add(services.receiver, who.user_id)
+    assert taken.media_id is not None
+    if taken.is_spare:
+        response.status_code = 200
+    with services.db.read() as tx:
+        return views.media(services, tx, library.found(tx, taken.media_id, who.user_id))
+
+
 async def receive_form(
     request: Request,
     who: auth.User,
@@ -330,9 +352,16 @@ async def receive_form(
     once: idempotency.Repeat,
     model: type[M],
     work: Callable[[Tx, str, dict[str, str]], M],
+    *,
+    origin: Origin = Origin.UPLOAD,
 ) -> M:
-    """A form's file becomes a media; `work` runs in the same transaction and makes the answer."""
+    """A form's file becomes a media; `work` runs in the same transaction and makes the answer.
+    `origin`: what it is unless the form says otherwise."""
     form = Form(request.headers.get("content-type", ""), FIELDS)
+
+    def read_options() -> UploadOptions:
+        return _allowed(who, upload.options_of({"origin": origin.encode(), **_metadata(form)}))
+
     return await receive(
         request,
         who,
@@ -340,7 +369,7 @@ async def receive_form(
         once,
         form,
         model,
-        read_options=lambda: _allowed(who, upload.options_of(_metadata(form))),
+        read_options=read_options,
         work=lambda tx, media_id: work(tx, media_id, form.fields),
     )
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from rushes import clock
+from rushes import clock, errors
 from rushes.accounts.account import Principal
 from rushes.db.database import Tx
 from rushes.web import auth, models, views
@@ -15,7 +15,7 @@ from rushes.web.http import idempotency
 from rushes.web.http.problems import documented
 from rushes.web.models import SHOWN_ONCE, Body, Cursor, Limit, Time
 from rushes.web.services import Here
-from rushes.webhooks import endpoints, webhook
+from rushes.webhooks import endpoints, fanout, webhook
 
 router = APIRouter(prefix="/webhooks", tags=["webhooks"], responses=documented(401, 404, 409, 422))
 
@@ -124,6 +124,7 @@ def rotate(
     """A new secret, shown only now."""
 
     def change(tx: Tx) -> Webhook:
+        _ensure_alerts(tx, webhook_id, who)
         _mine(tx, webhook_id, who)
         return _shown(endpoints.rotate_secret(tx, webhook_id, keep_old=body.keep_old))
 
@@ -135,6 +136,8 @@ def test(webhook_id: WebhookId, who: auth.User, services: Here) -> Delivery:
     """Send a message of type `webhook.test`."""
 
     def send(tx: Tx) -> Delivery:
+        if _ensure_alerts(tx, webhook_id, who) and not services.settings.alert_webhook_url:
+            raise errors.WrongState("RUSHES_ALERT_WEBHOOK_URL is not set: set it first")
         _mine(tx, webhook_id, who)
         return _delivery(endpoints.send_test(tx, services.queue, webhook_id))
 
@@ -172,8 +175,19 @@ def redeliver(
 
 def _mine(tx: Tx, webhook_id: str, who: Principal) -> webhook.Webhook:
     """The one of the settings belongs to no user: to the admins."""
-    built_in = webhook_id == webhook.ALERTS_ID and who.is_admin
+    built_in = _is_alerts(webhook_id, who)
     return endpoints.get(tx, webhook_id, owner=None if built_in else who.user_id)
+
+
+def _is_alerts(webhook_id: str, who: Principal) -> bool:
+    return webhook_id == webhook.ALERTS_ID and who.is_admin
+
+
+def _ensure_alerts(tx: Tx, webhook_id: str, who: Principal) -> bool:
+    """Its row is made by the first alert; whoever tries it or wants its secret comes earlier."""
+    if is_alerts := _is_alerts(webhook_id, who):
+        fanout.ensure_alerts_webhook(tx)
+    return is_alerts
 
 
 def _shown(item: webhook.Webhook) -> Webhook:

@@ -26,7 +26,7 @@ from rushes.fleet.words import shown_hello
 from rushes.fleet.worker import encode_limited
 from rushes.jobs.terms import Claimant
 from rushes.kinds import Grant
-from rushes.protocol import VERBS, Claim, Hello, capability_words
+from rushes.protocol import VERBS, Claim, Excerpt, Hello, Pulse, capability_words
 from rushes.verbs import Verb
 from rushes.web import auth
 from rushes.web.api import worker_models
@@ -143,6 +143,8 @@ def _route(verb: Verb) -> Callable[..., Awaitable[Response]]:
         return _json(verb, answer)
 
     async def serve(worker: KeyHolder, services: Services, **given: Any) -> Response:
+        if verb is HEARTBEAT and (pulse := _idle_pulse(worker, services, given["body"])):
+            return _json(verb, pulse)
         return await in_thread(executor, answered, worker, services, given)
 
     parameters = {"worker": auth.WorkerKey, "services": Here}
@@ -159,6 +161,13 @@ def _route(verb: Verb) -> Callable[..., Awaitable[Response]]:
     )
     serve.__name__, serve.__doc__ = verb.name, verb.about
     return serve
+
+
+def _idle_pulse(worker: KeyHolder, services: Services, body: Any) -> Pulse | None:
+    """Most of a fleet waits: what is known of it needs no thread."""
+    if body.claims or body.stalled or body.standing is not None:
+        return None
+    return services.dispatch.idle_pulse(worker.id, body.answered)
 
 
 HEARTBEAT = VERBS["heartbeat"]
@@ -243,11 +252,23 @@ def source(
     job_id: Annotated[str, Query(max_length=100)],
     claim_id: ClaimHeader,
     media_id: Annotated[str | None, Query(max_length=100)] = None,
+    rendition: Annotated[str | None, Query(max_length=100)] = None,
+    from_seconds: Annotated[float, Query(ge=0, le=1e7, allow_inf_nan=False)] = 0.0,
+    to_seconds: Annotated[float | None, Query(ge=0, le=1e7, allow_inf_nan=False)] = None,
 ) -> Response:
     """The source's bytes, with ranges; a redirect when the storage can give them itself.
-    `media_id`: of the media that the job lays over its own."""
+    `media_id`: of the media that the job lays over its own. `rendition`: instead of the source, the
+    segments of it that play between these seconds, as one file."""
     held = Claim(job_id, claim_id)
     _calls(services, worker).check(held)
+    if rendition is not None:
+        excerpt = Excerpt(rendition=rendition, start=from_seconds, end=to_seconds)
+        return ranges.from_several(
+            request,
+            services.storage,
+            [(each.key, each.size_bytes) for each in services.dispatch.excerpt(held, excerpt)],
+            size_header="Rushes-Source-Size",
+        )
     key, source = services.dispatch.source(held, media_id)
     facts = {"Rushes-Source-Size": str(source.size_bytes)}
     if source.sha256:

@@ -11,7 +11,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from rushes.settings import Settings, web_address
@@ -42,7 +42,7 @@ def is_own(settings: Settings, origin: str) -> bool:
     """Whether a page with this `Origin` is one of ours: scheme, host and port are those of the
     request or of the setting. Behind a proxy that does not tell the scheme, a request to the
     setting's https address looks like http: a page that was sent without TLS must not count."""
-    asker, told, asked = _origin(origin), _of(settings.base_url), _of(used.get() or "")
+    asker, told, asked = origin_of(origin), _of(settings.base_url), _of(used.get() or "")
     if asker is None:
         return False
     if told and asked and told.scheme == "https" and told.authority == asked.authority:
@@ -50,11 +50,24 @@ def is_own(settings: Settings, origin: str) -> bool:
     return asker in (told, asked)
 
 
+def reach(url: str) -> Literal["anywhere", "network", "machine"]:
+    """From where an address works, as far as it tells."""
+    host = urlsplit(url).hostname or ""
+    if _is_here_alone(host):
+        return "machine"
+    try:
+        return "anywhere" if ipaddress.ip_address(host).is_global else "network"
+    except ValueError:
+        return "network" if "." not in host or host.endswith(LOCAL_NAMES) else "anywhere"
+
+
 def greeting(settings: Settings) -> Iterator[str]:
     """For whoever has started the server."""
     yield f"Rushes is running at {public(settings)}"
     if settings.host in ANY and not settings.has_base_url:
         yield f"On this machine: {web_address('127.0.0.1', settings.port)}"
+    if not is_open(settings) and not settings.has_base_url:
+        yield "For phones and other machines: set RUSHES_HOST=0.0.0.0 (docs/operating.md)"
     if is_open(settings) and not settings.base_url.startswith("https://"):
         yield NO_TLS
 
@@ -89,20 +102,22 @@ def lan() -> str | None:
 
 
 ANY = ("", "0.0.0.0", "::")
+# Names that only a network of one's own knows.
+LOCAL_NAMES = (".local", ".lan", ".home", ".internal", ".home.arpa")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class _Origin(NamedTuple):
+class Origin(NamedTuple):
     scheme: str
     # Host and port; no port where it is the scheme's own.
     authority: tuple[str, int | None]
 
 
-def _of(url: str) -> _Origin | None:
-    return _origin("/".join(url.split("/")[:3]))
+def _of(url: str) -> Origin | None:
+    return origin_of("/".join(url.split("/")[:3]))
 
 
-def _origin(text: str) -> _Origin | None:
+def origin_of(text: str) -> Origin | None:
     """RFC 6454: a scheme, a host and a port; None when there is anything else in it."""
     try:
         parts = urlsplit(text)
@@ -112,7 +127,7 @@ def _origin(text: str) -> _Origin | None:
     more = parts.path or parts.query or parts.fragment or "@" in parts.netloc
     if more or not host or parts.scheme not in DEFAULT_PORTS:
         return None
-    return _Origin(parts.scheme, (host, None if port == DEFAULT_PORTS[parts.scheme] else port))
+    return Origin(parts.scheme, (host, None if port == DEFAULT_PORTS[parts.scheme] else port))
 
 
 def _host(address: str) -> str:

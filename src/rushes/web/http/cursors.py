@@ -59,6 +59,8 @@ def _fits(key: str | int | float, sort: Sort) -> bool:
             return isinstance(key, str) and "\0" not in key
         case Sort.LARGEST | Sort.DELETED:
             return isinstance(key, int) and 0 <= key < 2**63
+        case Sort.RECORDED:
+            return isinstance(key, int) and abs(key) < 2**63
         case Sort.LONGEST:
             return isinstance(key, float) and isfinite(key)
         case _:

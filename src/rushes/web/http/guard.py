@@ -24,6 +24,7 @@ from rushes.accounts import security_log
 from rushes.correlation import Correlation
 from rushes.metrics import Metrics
 from rushes.web.http import addresses, problems
+from rushes.web.http.embedding import FRAMED, Embedding
 
 log = logging.getLogger("rushes.http")
 
@@ -59,7 +60,7 @@ UNTRACED = frozenset(
 )
 UNMATCHED = "unmatched"
 API = "/api/v1/"
-SHARED = re.compile(r"^/s/[^/]+")
+SHARED = re.compile(r"^/(s|embed)/[^/]+")
 VERSIONED = re.compile(r"/api/(?!v\d+(/|$)|health$)")
 HEADERS = {
     "cross-origin-opener-policy": "same-origin",
@@ -88,16 +89,23 @@ class Guard:
         is_worker: Callable[[str], bool],
         metrics: Callable[[], Metrics],
         storage_origin: str | None = None,
+        embedding: Embedding | None = None,
     ) -> None:
         """`is_worker` is asked, in a thread, when a key comes with a body that only a worker may
-        send. `storage_origin`: where pages may load pictures and media from, too."""
+        send. `storage_origin`: where pages may load pictures and media from, too. `embedding`:
+        which other sites may show what is shared."""
         self.app = app
         self._is_worker = is_worker
         self._metrics = metrics
+        self._embedding = embedding or Embedding("")
         headers = {"content-security-policy": security_policy(storage_origin), **HEADERS}
         if https:
             headers["strict-transport-security"] = "max-age=31536000"
-        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+        self._headers = {name.encode(): value.encode() for name, value in headers.items()}
+        ancestors = self._embedding.frame_ancestors
+        framed = {b"content-security-policy": security_policy(storage_origin, ancestors).encode()}
+        self._framed = {**self._headers, **framed}
+        del self._framed[b"x-frame-options"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -113,7 +121,7 @@ class Guard:
         addresses.used.set(str(Request(scope).base_url).rstrip("/"))
         scope["path"] = VERSIONED.sub("/api/v1/", scope["path"], count=1)
         body = _Body(receive, scope, self._is_worker)
-        answered = _Answer(send, self._headers, scope, body)
+        answered = _Answer(send, self._headers_for(scope, headers), scope, body)
         metrics = self._metrics()
         metrics.requests.inc()
         try:
@@ -131,8 +139,8 @@ class Guard:
 
     async def _answer(self, scope: Scope, body: _Body, answered: _Answer) -> None:
         try:
-            if refusal := _odd_address(scope):
-                await refusal(scope, body.receive, answered.send)
+            if answer := _odd_address(scope) or self._preflight(scope):
+                await answer(scope, body.receive, answered.send)
             else:
                 await self.app(scope, body.receive, answered.send)
         except Exception as error:
@@ -141,6 +149,18 @@ class Guard:
             unexpected = problems.unexpected(Request(scope), error)
             await unexpected(scope, body.receive, answered.send)
 
+    def _headers_for(self, scope: Scope, asked: Headers) -> dict[bytes, bytes]:
+        if FRAMED.fullmatch(scope["path"]):
+            return self._framed
+        added = self._embedding.headers(scope["path"], asked.get("origin"))
+        return {**self._headers, **added} if added else self._headers
+
+    def _preflight(self, scope: Scope) -> Response | None:
+        if scope["method"] != "OPTIONS":
+            return None
+        origin = Headers(scope=scope).get("origin")
+        return Response(status_code=204) if self._embedding.may_ask(scope["path"], origin) else None
+
 
 def _request_id(headers: Headers) -> str:
     """As the sender calls it, if that is a plain word and no key: it goes into answers and logs."""
@@ -148,12 +168,12 @@ def _request_id(headers: Headers) -> str:
     return given if given and sanitize.secrets(given) == given else ids.new("req")
 
 
-def security_policy(storage_origin: str | None = None) -> str:
+def security_policy(storage_origin: str | None = None, ancestors: str = "'none'") -> str:
     own = f"'self' {storage_origin}" if storage_origin else "'self'"
     return (
         f"default-src 'self'; img-src {own} data: blob:; media-src {own} blob:; style-src 'self';"
         f" script-src 'self'; connect-src {own}; worker-src 'self' blob:; object-src 'none';"
-        " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        f" base-uri 'none'; form-action 'self'; frame-ancestors {ancestors}"
     )
 
 
@@ -231,7 +251,7 @@ def _key(scope: Scope) -> str:
 
 class _Answer:
     def __init__(
-        self, send: Send, headers: list[tuple[bytes, bytes]], scope: Scope, body: _Body
+        self, send: Send, headers: Mapping[bytes, bytes], scope: Scope, body: _Body
     ) -> None:
         self._send = send
         self._body = body
@@ -258,7 +278,7 @@ class _Answer:
     def _with_ours(self, headers: Any) -> list[tuple[bytes, bytes]]:
         given = list(headers)
         names = {name.lower() for name, _ in given}
-        given += [(name, value) for name, value in self._headers if name not in names]
+        given += [(name, value) for name, value in self._headers.items() if name not in names]
         if b"cache-control" not in names:
             given.append((b"cache-control", b"no-store"))
         given.append((b"x-request-id", self._scope["request_id"].encode()))
@@ -290,5 +310,5 @@ class _Answer:
     def log(self) -> None:
         seconds = time.monotonic() - self._at
         # The path only: a query may hold a sign-in link's secret, and so may a shared address.
-        path = SHARED.sub("/s/…", self._scope["path"], count=1)
+        path = SHARED.sub(r"/\1/…", self._scope["path"], count=1)
         log.debug("%s %s %s %.3fs", self._scope["method"], path, self._status, seconds)

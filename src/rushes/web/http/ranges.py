@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -67,9 +67,44 @@ def from_storage(
     return _StoredResponse(storage.aread(key, start, end), status, given)
 
 
-def from_text(request: Request, text: str, headers: Mapping[str, str]) -> Response:
+def from_several(
+    request: Request,
+    storage: Storage,
+    objects: Sequence[tuple[str, int]],
+    *,
+    size_header: str,
+) -> Response:
+    """Objects of these keys and sizes, one after the other as one file."""
+    size = sum(each for _, each in objects)
+    given = {size_header: str(size), "Content-Type": "application/octet-stream"}
+    if request.method == "HEAD":
+        return Response(headers=given)
+    start, end, status = 0, size, 200
+    part = _parse(request.headers.get("range", ""), size)
+    if part == (0, 0):
+        return problems.answer(request, 416, "bad_range", "the file has no such part")
+    if part is not None:
+        (start, end), status = part, 206
+        given["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    given["Content-Length"] = str(end - start)
+    return _StoredResponse(_joined(storage, objects, start, end), status, given)
+
+
+async def _joined(
+    storage: Storage, objects: Sequence[tuple[str, int]], start: int, end: int
+) -> AsyncIterator[bytes]:
+    begin = 0
+    for key, size in objects:
+        first, last = max(start - begin, 0), min(end - begin, size)
+        if first < last:
+            async for chunk in storage.aread(key, first, last):
+                yield chunk
+        begin += size
+
+
+def from_text(request: Request, text: str | bytes, headers: Mapping[str, str]) -> Response:
     """What is written anew for each request: too short for parts, but often still the same."""
-    content = text.encode()
+    content = text if isinstance(text, bytes) else text.encode()
     etag = hashlib.sha256(content).hexdigest()
     given = {**headers, "ETag": f'"{etag}"'}
     if _matches(request.headers.get("if-none-match"), etag):

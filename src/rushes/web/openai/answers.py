@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
 
 from rushes.engines import catalog
-from rushes.transcripts import captions
+from rushes.transcripts import captions, formats
 from rushes.transcripts.transcript import Transcript, TranscriptSegment, Word, joined, words_of
 
 Format = Literal["json", "text", "srt", "vtt", "verbose_json", "diarized_json"]
@@ -22,8 +22,8 @@ MEDIA_TYPES: Mapping[Format, str] = {
     "verbose_json": JSON,
     "diarized_json": JSON,
     "text": "text/plain; charset=utf-8",
-    "srt": captions.FORMATS["srt"],
-    "vtt": captions.FORMATS["vtt"],
+    "srt": formats.TYPES["srt"],
+    "vtt": formats.TYPES["vtt"],
 }
 # They are called by their English names there.
 LANGUAGES: Mapping[str, str] = {code: name for name, code in catalog.CODES.items()}
@@ -49,12 +49,26 @@ def render(heard: Heard, format: Format, *, words: bool = False) -> str:
             return _json({**_text(heard), "usage": _usage(heard)})
         case "text":
             return heard.transcript.text + "\n"
-        case "srt" | "vtt":
-            return captions.render(heard.transcript, format, heard.names, end=heard.seconds)
+        case "srt":
+            return captions.srt(_as_asked(heard), names=heard.names, end=heard.seconds)
+        case "vtt":
+            return captions.vtt(_as_asked(heard), names=heard.names, end=heard.seconds)
         case "verbose_json":
             return _json(_verbose(heard, words))
         case "diarized_json":
             return _json(_diarized(heard))
+
+
+def _as_asked(heard: Heard) -> Transcript:
+    """Speakers that nobody has asked for, because each has a channel, are not in captions: clients
+    know them without."""
+    spoken = heard.transcript
+    if spoken.engine is None or spoken.engine.diarization_model is not None:
+        return spoken
+    segments = [replace(each, speaker=None) for each in spoken.segments]
+    return replace(
+        spoken, segments=segments, words=[replace(each, speaker=None) for each in spoken.words]
+    )
 
 
 def _json(value: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast, get_args
 from rushes import errors
 from rushes.engines import catalog, custom
 from rushes.engines.engine import Capabilities, EngineModel, Task
+from rushes.media.media import Origin
 from rushes.transcripts.transcript import clean
 from rushes.uploads import upload
 from rushes.uploads.upload import UploadOptions
@@ -68,7 +69,7 @@ class Asked:
             is_interactive=True,
         )
         after_ms = None if self.store else forget_after_ms
-        return replace(plain, processing=processing, forget_after_ms=after_ms)
+        return replace(plain, processing=processing, forget_after_ms=after_ms, origin=Origin.API)
 
 
 def read(form: Form, task: Task, can: Capabilities, *, store: bool = False) -> Asked:

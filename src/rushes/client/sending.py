@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import base64
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import httpx2
 
 from rushes import errors
-from rushes.cli.api import Api
-from rushes.cli.meter import Task
-from rushes.cli.unfinished import Unfinished
+from rushes.client.api import Api
+from rushes.client.patience import Patience
+from rushes.client.unfinished import Unfinished
 
 VERSION = {"Tus-Resumable": "1.0.0"}
 MEDIA_ID, OFFSET = "Rushes-Media-Id", "Upload-Offset"
@@ -27,7 +26,14 @@ CHUNK_BYTES = 16 * 2**20
 PIECE_BYTES = 256 * 1024
 # How long nothing may get through before it is given up; the next run can still go on.
 PATIENCE_SECONDS = 600.0
-FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 5.0
+
+
+class Progress(Protocol):
+    """Who hears how many bytes are through, and of trouble that may pass."""
+
+    def at(self, done: float) -> None: ...
+
+    def say(self, line: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Uploader:
         self._patience_seconds = patience_seconds
         self._sleep = sleep
 
-    def send(self, path: Path, options: Mapping[str, str], task: Task) -> Sent:
+    def send(self, path: Path, options: Mapping[str, str], task: Progress) -> Sent:
         """Raises Invalid when the server will never take it; OSError when it cannot be read."""
         with path.open("rb") as file:
             source = _Source(file)
@@ -68,7 +74,7 @@ class Uploader:
         self._unfinished.forget(key)
         return sent
 
-    def _send(self, source: _Source, key: str, metadata: Mapping[str, str], task: Task) -> Sent:
+    def _send(self, source: _Source, key: str, metadata: Mapping[str, str], task: Progress) -> Sent:
         if known := self._unfinished.find(key):
             try:
                 return self._send_rest(source, known, None, task)
@@ -79,7 +85,7 @@ class Uploader:
         self._unfinished.note(key, upload_id)
         return self._send_rest(source, upload_id, 0, task)
 
-    def _create(self, size_bytes: int, metadata: Mapping[str, str], task: Task) -> str:
+    def _create(self, size_bytes: int, metadata: Mapping[str, str], task: Progress) -> str:
         headers = {
             **VERSION,
             "Upload-Length": str(size_bytes),
@@ -94,7 +100,9 @@ class Uploader:
             except errors.Unavailable as error:
                 patience.wait(error)
 
-    def _send_rest(self, source: _Source, upload_id: str, offset: int | None, task: Task) -> Sent:
+    def _send_rest(
+        self, source: _Source, upload_id: str, offset: int | None, task: Progress
+    ) -> Sent:
         """`offset` None: the server knows."""
         patience = self._patience(task)
         while True:
@@ -117,7 +125,9 @@ class Uploader:
                 offset = None
                 patience.wait(error)
 
-    def _append(self, source: _Source, upload_id: str, offset: int, task: Task) -> httpx2.Response:
+    def _append(
+        self, source: _Source, upload_id: str, offset: int, task: Progress
+    ) -> httpx2.Response:
         most = CHUNK_BYTES if offset else FIRST_BYTES
         end = min(source.size_bytes, offset + most)
         headers = {
@@ -133,8 +143,8 @@ class Uploader:
             content=source.pieces(offset, end, task),
         )
 
-    def _patience(self, task: Task) -> _Patience:
-        return _Patience(self._patience_seconds, self._sleep, task.say)
+    def _patience(self, task: Progress) -> Patience:
+        return Patience(self._patience_seconds, self._sleep, task.say)
 
 
 class _Source:
@@ -145,7 +155,7 @@ class _Source:
         facts = os.fstat(file.fileno())
         self.size_bytes, self.changed_ns = facts.st_size, facts.st_mtime_ns
 
-    def pieces(self, start: int, end: int, task: Task) -> Iterator[bytes]:
+    def pieces(self, start: int, end: int, task: Progress) -> Iterator[bytes]:
         self._file.seek(start)
         while start < end:
             piece = self._file.read(min(PIECE_BYTES, end - start))
@@ -158,36 +168,6 @@ class _Source:
             yield piece
             start += len(piece)
             task.at(start)
-
-
-class _Patience:
-    """How long trouble may last, counted from the last byte that got through."""
-
-    def __init__(
-        self, seconds: float, sleep: Callable[[float], None], say: Callable[[str], None]
-    ) -> None:
-        self._seconds = seconds
-        self._sleep = sleep
-        self._say = say
-        self._best = -1
-        self._tries = 0
-        self._since = 0.0
-
-    def got_to(self, offset: int) -> None:
-        if offset > self._best:
-            self._best, self._tries = offset, 0
-
-    def wait(self, error: errors.RushesError) -> None:
-        """Raises the error when it has gone on for too long, or waiting cannot help."""
-        now = time.monotonic()
-        self._since = self._since if self._tries else now
-        if isinstance(error, errors.DiskFull) or now - self._since > self._seconds:
-            raise error
-        if self._tries == 0:
-            self._say(f"{error.message}; trying again")
-        longest = min(FIRST_WAIT_SECONDS * 2 ** min(self._tries, 10), LONGEST_WAIT_SECONDS)
-        self._sleep(longest * random.uniform(0.75, 1))
-        self._tries += 1
 
 
 def _encode(metadata: Mapping[str, str]) -> str:

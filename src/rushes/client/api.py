@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx2
 
 from rushes import errors
+from rushes.client.shapes import Document
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
@@ -28,8 +29,6 @@ FAMILIES: dict[int, type[errors.RushesError]] = {
     429: errors.TooMany,
     507: errors.DiskFull,
 }
-
-Document = dict[str, Any]
 
 
 class Api:
@@ -96,20 +95,49 @@ class Api:
 
     @contextmanager
     def stream(
-        self, path: str, *, silence_seconds: float | None = None, **params: Any
+        self,
+        path: str,
+        *,
+        silence_seconds: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        **params: Any,
     ) -> Iterator[Iterator[str]]:
         """The lines of an answer as they come; `silence_seconds` without any ends it."""
         timeout = httpx2.Timeout(silence_seconds, connect=CONNECT_SECONDS)
         with (
             self._renamed(),
-            self._http.stream("GET", path, params=_given(params), timeout=timeout) as answer,
+            self._http.stream(
+                "GET", path, params=_given(params), headers=headers, timeout=timeout
+            ) as answer,
         ):
             if not answer.is_success:
                 answer.read()
                 raise self._error(answer)
             yield answer.iter_lines()
 
-    def __enter__(self) -> Api:
+    @contextmanager
+    def content(self, path: str) -> Iterator[Iterator[bytes]]:
+        """The bytes of a file as they come, also where the storage sends them."""
+        with self._renamed(), self._http.stream("GET", path) as answer:
+            if not answer.has_redirect_location:
+                if not answer.is_success:
+                    answer.read()
+                    raise self._error(answer)
+                yield answer.iter_bytes()
+                return
+            there = answer.headers["location"]
+        # Without our token: the link is all it takes.
+        with self._renamed(), httpx2.stream("GET", there, timeout=ANSWER_SECONDS) as answer:
+            if not answer.is_success:
+                raise errors.Unavailable(f"the storage answered HTTP {answer.status_code}")
+            yield answer.iter_bytes()
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """The same, one after the other."""
+        with self.content(path) as pieces:
+            yield from pieces
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -118,6 +146,9 @@ class Api:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._http.close()
 
     @contextmanager
