@@ -103,7 +103,8 @@ def _app(services: Services) -> FastAPI:
 
 def _is_own(services: Services) -> bool:
     """Whether its headers are not those of all others."""
-    return services.is_https or services.links is not None
+    is_embedded = bool(services.settings.embed_origins)
+    return services.is_https or services.links is not None or is_embedded
 
 
 setattr(serving, "create_app", _app)  # noqa: B010  it is theirs, not ours to name
@@ -120,11 +121,15 @@ class Running(Clients):
         handlers_table: Mapping[str, Handler] | None = None,
         *,
         transcodes: bool = False,
+        full_crew: bool = False,
         **given: Any,
     ) -> None:
-        """Only the kinds that are given are run here; `transcodes` adds those of Rushes."""
+        """Only the kinds that are given are run here; `transcodes` adds those of Rushes. Of its own
+        work a server does one thing of a kind at a time, unless it has a `full_crew`: each worker
+        of it costs the start some transactions, and on PostgreSQL a connection."""
         self._table = dict(handlers_table or {})
         self._transcodes = transcodes
+        self._full_crew = full_crew
         self._given = given
         self._stopped = False
 
@@ -142,6 +147,9 @@ class Running(Clients):
         with pytest.MonkeyPatch.context() as patch:
             if not self._transcodes:
                 patch.setattr(handlers, "BUILT_IN", ())
+            if not self._full_crew:
+                patch.setattr(serving, "MESSENGERS", 1)
+                patch.setattr(serving, "IMPORTERS", 1)
             patch.setattr(handlers, "table", partial(self._handlers, handlers.table))
             self.server.start()
         self.url = self.services.base_url

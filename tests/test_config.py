@@ -95,6 +95,22 @@ def test_durations_have_units(said: str, seconds: float, tmp_path: Path) -> None
     assert load(tmp_path).attempt_timeout == seconds
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("30 days", 2_592_000), ("1 Hour", 3600), ("2 weeks", 1_209_600)]
+)
+def test_durations_may_be_said_in_words(said: str, seconds: float, tmp_path: Path) -> None:
+    assert load(tmp_path, JOB_RETENTION="30 days").job_retention == 2_592_000
+    assert load(tmp_path, UPLOAD_EXPIRY=said).upload_expiry == seconds
+
+
+@pytest.mark.parametrize("said", ["5ib", "5 parsecs", "9" * 400, "kb", "1.GB"])
+def test_bad_sizes_are_refused(said: str, tmp_path: Path) -> None:
+    assert load(tmp_path, USER_QUOTA="5 GB").user_quota == 5 * 10**9
+    assert load(tmp_path, USER_QUOTA="12 bytes").user_quota == 12
+    message = problems(tmp_path, USER_QUOTA=said)
+    assert message.startswith("RUSHES_USER_QUOTA: must be a size such as 500MB or 10GiB, not '")
+
+
 @pytest.mark.parametrize("said", ["90", "90.0"])
 def test_the_file_may_give_durations_as_numbers(said: str, tmp_path: Path) -> None:
     write(tmp_path, f"attempt_timeout = {said}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shlex
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from rushes import settings
+from rushes import cli, settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -19,6 +20,9 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 NAMING = [DOCS / "coming-from.md", DOCS / "troubleshooting.md"]
 VARIABLES = {settings.variable(name) for name in settings.FIELDS}
 ROUTE = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE) (/api/v1/[^\s`|)]+|/health|/api/health)")
+COMMAND = re.compile(
+    r"^ *(?:[A-Z_]+=\S+ )*(?:(?:\.venv|rushes)/bin/)?rushes ([a-z][^\n]*)$", re.MULTILINE
+)
 # Shorter pieces of text are everywhere.
 SHORTEST = 5
 
@@ -47,6 +51,35 @@ def test_settings_and_routes_that_are_named_exist(page: Path) -> None:
     paths = json.loads((DOCS / "openapi.json").read_text())["paths"]
     known = {(verb.upper(), plain(path)) for path, verbs in paths.items() for verb in verbs}
     assert {(verb, plain(path)) for verb, path in ROUTE.findall(text)} <= known
+
+
+def typed(page: Path) -> list[list[str]]:
+    """What stands behind `rushes` in lines that somebody is to run."""
+    fences = re.findall(r"^ *```\w*\n(.*?)^ *```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [found[1] for text in fences for found in COMMAND.finditer(text)]
+    # What becomes of its output is the shell's.
+    return [shlex.split(re.split(r" [|>] ?", line)[0], comments=True) for line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_can_be_typed(page: Path) -> None:
+    """Down to the last option; nothing is run."""
+    for words in typed(page):
+        cli.app().parse_args(words, exit_on_error=False, print_error=False)
+
+
+def test_the_commands_of_a_page_are_found() -> None:
+    assert ["search", "lighthouse"] in typed(DOCS / "getting-started.md")
+    assert ["workers", "invite"] in typed(ROOT / "README.md")
+
+
+def test_every_page_is_in_the_list_of_them() -> None:
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (DOCS / "README.md").read_text()))
+    assert listed == {page.name for page in DOCS.glob("*.md")} - {"README.md"}
+
+
+def test_the_readme_is_short() -> None:
+    assert 400 <= len((ROOT / "README.md").read_text().split()) <= 600
 
 
 def plain(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rushes.accounts import access
-from rushes.accounts.known_workers import TRUE_SECONDS, KnownWorkers
+from rushes.accounts.known_workers import REREAD_SECONDS, TRUE_SECONDS, KnownWorkers
 from rushes.dispatch import Dispatch
 from rushes.fleet import store as fleet
 from rushes.fleet.worker import AdminState, AdminWord
@@ -62,6 +62,24 @@ def test_a_key_is_looked_up_once(world: World, known: KnownWorkers) -> None:
     found = known.remembered(key)
     assert found is not None
     assert found.id == worker_id
+
+
+def test_keys_are_read_again_all_at_once(world: World, known: KnownWorkers, clock: Clock) -> None:
+    """Whatever was changed past the server, by hand or by a transaction that took very long."""
+    (_, stays), (goes_id, goes) = register(world), register(world)
+    for key in (stays, goes):
+        remember(world, known, key)
+    remember(world, known, stays)
+    world.rows("UPDATE worker_keys SET revoked_at = 1 WHERE worker_id = :id", id=goes_id)
+    world.rows("UPDATE workers SET name = 'renamed' WHERE id <> :id", id=goes_id)
+    known.flush()
+    assert known.remembered(goes) is not None, "nothing has told of it"
+    clock.at += REREAD_SECONDS
+    known.flush()
+    assert known.remembered(goes) is None
+    found = known.remembered(stays)
+    assert found is not None
+    assert found.name == "renamed"
 
 
 def test_a_wrong_key_is_never_remembered(world: World, known: KnownWorkers) -> None:

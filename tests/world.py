@@ -20,7 +20,7 @@ from rushes.chores import Chores
 from rushes.db import schema
 from rushes.db.database import Database, Tx
 from rushes.fleet import store as fleet
-from rushes.jobs import beat_store, invariants, passage_store, store
+from rushes.jobs import beat_store, invariants, passage_store, replay, store
 from rushes.jobs.job import ErrorClass, Job, NewJob, Priority, State
 from rushes.jobs.queue import Queue
 from rushes.jobs.terms import Claimant, QueueTerms
@@ -277,7 +277,9 @@ class World:
         with self.db.begin() as tx:
             events.assign_positions(tx)
             violations = invariants.check(tx, lease_ms=self.terms.lease_ms, sweep_ms=10_000)
+            impossible = list(replay.impossible(tx, replay.Replay()))
         assert violations == [], violations
+        assert impossible == [], impossible
 
     def close(self) -> None:
         self.db.close()

@@ -24,7 +24,7 @@ import services
 from chaos import chaos_worker, history
 from chaos.nemesis import Client, Crew, Nemesis
 from rushes.app import Rushes
-from rushes.jobs import invariants
+from rushes.jobs import invariants, replay
 
 JOBS = int(os.environ.get("RUSHES_TEST_CHAOS_JOBS") or 0)
 SECONDS = float(os.environ.get("RUSHES_TEST_CHAOS_SECONDS") or 0)
@@ -160,6 +160,7 @@ def _run(
             record.save(directory / "tables")
             with app.db.read() as tx:
                 violations = invariants.check(tx)
+                impossible = list(replay.impossible(tx, replay.Replay()))
     finally:
         crew.close()
     counted = history.count(record) + nemesis.faults
@@ -172,6 +173,7 @@ def _run(
         *(["the client has not come to an end"] if client.is_alive() else []),
         *(f"a worker died by itself: {each}" for each in crew.deaths),
         *map(str, violations),
+        *map(str, impossible),
         *history.check(record, lambda n, number: chaos_worker.fate(n, number).outcome),
     ]
     return counted, problems

@@ -72,6 +72,30 @@ def test_light_commands_import_nothing_slow(arguments: list[str], shell: Shell) 
     assert done.stdout
 
 
+def completed(script: str, *words: str) -> list[str]:
+    """What bash offers after these words; the last one is not finished."""
+    program = (
+        f'{script}\nCOMP_WORDS=(rushes "$@"); COMP_CWORD=$#; COMPREPLY=();'
+        ' _rushes rushes "${!#}" ""; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", program, "bash", *words], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_shells_complete_commands_options_and_choices(shell: Shell) -> None:
+    script = shell.text("completion", "bash")
+    assert completed(script, "tr") == ["transcribe"]
+    assert completed(script, "jobs", "re") == ["retry"]
+    assert "--transcription-profile" in completed(script, "upload", "--tr")
+    assert {"docx", "vtt"} <= {*completed(script, "media", "transcript", "--format", "")}
+    for other in ("zsh", "fish"):
+        assert "transcribe" in shell.text("completion", other)
+    assert shell.run("completion", "tcsh") == 2
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -121,6 +145,38 @@ def test_config_shows_values_and_origins(shell: Shell, monkeypatch: pytest.Monke
     assert document["attempt_timeout"] == {"value": 21600.0, "origin": "default", "source": None}
     assert document["database_url"]["value"] == url
     assert "s3cret" not in shell.out
+
+
+def test_config_changes_what_the_page_does(
+    migrated: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert migrated.run("config", "set", "job_retention", "30 days") == 0
+    assert migrated.out == "RUSHES_JOB_RETENTION: 30 days\n"
+    assert migrated.run("config", "set", "RUSHES_TRANSCODE_WORKERS", "3") == 0
+    assert migrated.out == "RUSHES_TRANSCODE_WORKERS: 1, and 3 after a restart\n"
+    document = migrated.json("config")
+    assert document["job_retention"]["value"] == 30 * 86400
+    assert document["job_retention"]["origin"] == "page"
+    assert migrated.run("config", "set", "job_retention", "1h") == 2
+    assert migrated.err == (
+        "rushes: RUSHES_JOB_RETENTION: must be never, or a duration from 1d to 3650d, not '1h'\n"
+    )
+    assert migrated.run("config", "unset", "job_retention") == 0
+    assert migrated.out == "RUSHES_JOB_RETENTION: 90 days, which is the default\n"
+    monkeypatch.setenv("RUSHES_USER_JOBS", "5")
+    assert migrated.run("config", "set", "user_jobs", "7") == 4
+    assert "is set by the environment (RUSHES_USER_JOBS): change it there" in migrated.err
+
+
+def test_settings_that_cannot_be_used_are_named(migrated: Shell) -> None:
+    assert migrated.run("config", "set", "user_jobs", "7") == 0
+    change(migrated, """UPDATE settings SET value = '"many"'""")
+    said = "must be a whole number from 0 to 10000000, not 'many': the default is used"
+    assert migrated.run("config") == 0
+    assert said in migrated.err
+    assert migrated.json("config")["user_jobs"]["value"] == 10_000
+    checks = migrated.json("doctor")["checks"]
+    assert [each["check"] for each in checks if said in each["message"]] == ["settings"]
 
 
 def test_migrate_twice(shell: Shell) -> None:
@@ -177,6 +233,8 @@ def test_doctor_finds_a_healthy_queue(migrated: Shell) -> None:
     assert "fail" not in [status for status, _ in checks]
     report = migrated.json("doctor", "--fix")
     assert report["healthy"] is True
+    assert migrated.run("doctor", "--history") == 0
+    assert "history   all 0 events of 0 jobs are such as can happen" in migrated.out
     assert [each["check"] for each in report["checks"]][-5:-2] == ["fix", "queue", "storage"]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -111,12 +113,17 @@ def test_a_video_is_laid_over(at: Shell, media_id: str, server: Running) -> None
         assert at.run("media", "composite", media_id, webcam, *bad) == 2
 
 
-def test_what_is_said_is_printed_and_found(at: Shell, server: Running, media_id: str) -> None:
+def test_what_is_said_is_printed_and_found(
+    at: Shell, server: Running, media_id: str, tmp_path: Path
+) -> None:
     heard = said("Good morning.", "The <b>bright</b> cold day.")
     add = partial(archive.add, media_id=media_id, user_id="", job_id=None, transcript=heard)
     server.rushes.db.run(add)
     assert "Good morning." in at.text("media", "transcript", media_id)
     assert at.text("media", "transcript", media_id, "-f", "vtt").startswith("WEBVTT")
+    there = tmp_path / "talk.docx"
+    assert at.text("media", "transcript", media_id, "-f", "docx", "-o", str(there)) == ""
+    assert zipfile.is_zipfile(there)
     assert at.json("media", "transcript", media_id)["segments"][0]["text"] == "Good morning."
     assert "cold day" in at.text("search", "cold", "da")
     [moment] = at.json("search", "morning")

@@ -87,6 +87,38 @@ def test_jobs_are_listed_shown_explained_canceled_and_retried(harness: CliHarnes
     assert shell.err == f"rushes: no job job_{NO_ID}\n"
 
 
+def test_media_are_tagged_collected_and_described(harness: CliHarness) -> None:
+    shell = harness.shell
+    first, second = harness.add_media("One"), harness.add_media("Two")
+    assert shell.text("media", "tag", first, second, "--add", "a b", "-a", "c") == (
+        "2 media items changed\n"
+    )
+    assert shell.json("media", "tag", second, "--remove", "A B")["changed"] == 1
+    assert [each["id"] for each in shell.json("media", "ls", "--tag", "a B")] == [first]
+    assert shell.run("media", "tag", f"med_{NO_ID}", "--add", "x") == 4
+    assert shell.run("media", "tag", first, "--add", "x" * 1000) == 2
+    shell.text("media", "collect", first, "--add", "2020/Summer")
+    said = shell.text(
+        "media", "describe", first, "--recorded", "2019-07-01", "--description", "A\nday."
+    )
+    assert re.search("^collections +2020/Summer$", said, re.MULTILINE)
+    assert re.search("^tags +a b, c$", said, re.MULTILINE)
+
+
+def test_collections_are_listed_made_renamed_and_removed(named: CliHarness) -> None:
+    shell = named.shell
+    assert shell.text("collections", "ls") == "no collections\n"
+    made = shell.json("collections", "add", "Summer")
+    assert shell.run("collections", "add", "SUMMER") == 4
+    assert shell.text("collections", "rename", made["id"], "Winter") == (
+        f"{made['id']} is Winter now\n"
+    )
+    assert shell.text("collections", "ls").splitlines()[1].split() == [made["id"], "0", "Winter"]
+    assert shell.run("collections", "rm", made["id"]) == 2
+    assert shell.run("collections", "rm", made["id"], "--yes") == 0
+    assert shell.json("collections", "ls") == []
+
+
 def test_more_jobs_than_fit_on_a_page_are_listed(harness: CliHarness) -> None:
     made = {harness.rushes.enqueue("noop").id for _ in range(205)}
     found = harness.shell.json("jobs", "ls", "--limit", "1000")
@@ -171,6 +203,32 @@ def test_a_log_is_printed(harness: CliHarness) -> None:
     assert [line.split(" ", 1)[1].strip() for line in lines] == ["first", "second"]
     assert harness.shell.text("jobs", "logs", "-f", job_id).splitlines() == lines
     assert '"line":"first"' in harness.shell.text("jobs", "logs", job_id, "--json")
+
+
+def test_a_link_is_given_terms_and_ended(
+    harness: CliHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell, media_id = harness.shell, harness.add_media("Holiday")
+    share = ("media", "share", media_id)
+    monkeypatch.setattr("sys.stdin", io.StringIO("open sesame\n"))
+    made = shell.json(*share, "--expires", "7d", "--password-stdin", "--download")
+    assert (made["has_password"], made["allow_download"], made["expired"]) == (True, True, False)
+    assert "open sesame" not in str(made)
+    said = shell.text(*share)
+    assert said == f"{made['share_url']}\n"
+    dated = shell.json(*share, "--expires", "2031-01-31T18:00:00+00:00")
+    assert dated["expires_at"] == "2031-01-31T18:00:00.000Z"
+    plain = shell.json(*share, "--expires", "never", "--no-password", "--no-download")
+    assert (plain["expires_at"], plain["has_password"], plain["allow_download"]) == (
+        None,
+        False,
+        False,
+    )
+    for wrong in ("soon", "2001-01-01", "-5d", "100000d"):
+        assert shell.run(*share, f"--expires={wrong}") == 2, wrong
+    assert shell.run(*share, "--end", "--download") == 2
+    assert shell.json(*share, "--end") == {"id": media_id, "share_url": None}
+    assert shell.json(*share)["share_url"] != made["share_url"]
 
 
 def test_media_are_listed_shown_shared_and_removed(harness: CliHarness) -> None:

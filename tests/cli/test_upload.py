@@ -138,7 +138,8 @@ def test_a_folder_is_sent_without_what_is_hidden_or_no_media(
     assert "left out hidden files and folders: 2\n" in at.err
     told = {Path(each["path"]).name: each["status"] for each in results}
     assert told == {"b.mp4": "sent", "c.mp4": "sent", "notes.txt": "skipped"}
-    assert {media["title"] for media in media_of(server)} == {"b", "c"}
+    lay_in = {each["title"]: [c["name"] for c in each["collections"]] for each in media_of(server)}
+    assert lay_in == {"b": [clips.name], "c": [f"{clips.name}/a"]}
 
 
 def test_one_bad_file_does_not_keep_the_others_from_arriving(

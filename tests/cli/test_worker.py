@@ -323,7 +323,7 @@ def test_what_is_missing_is_said(shell: Shell) -> None:
     assert shell.run("worker", "--kinds", "echo,dance") == 2
     assert shell.err == (
         "rushes: this worker has no handlers for dance; it has them for composite, deaf, echo,"
-        " hold, span, transcode, transcribe, trim\n"
+        " export, hold, prepare, span, transcode, transcribe, trim\n"
     )
     assert shell.run("worker", "--join", "4KQ7") == 3
     assert "cannot be reached" in shell.err

@@ -45,7 +45,7 @@ def commands(text: str) -> list[list[str]]:
 
 def check_command(words: list[str]) -> None:
     """That it can be parsed, down to the last flag; nothing is run."""
-    cli._app().parse_args(words, exit_on_error=False, print_error=False)
+    cli.app().parse_args(words, exit_on_error=False, print_error=False)
 
 
 # Settings

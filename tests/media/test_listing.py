@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import plans
-from rushes.media import list_store, media
+from rushes.media import label_store, list_store, media
 from rushes.media import store as media_store
 from rushes.media.list_store import MediaFilter
 from rushes.media.media import Sort
@@ -83,6 +83,65 @@ def test_a_page_walks_an_index(
         assert "TEMP B-TREE FOR ORDER BY" not in plan.partition("CORRELATED")[0], plan
         assert not [line for line in plan.splitlines() if line == "SCAN media"], plan
     assert "SEARCH media" in found[1][1] or "Index Cond" in found[1][1]
+
+
+@pytest.mark.parametrize("sort", [each for each in Sort if each is not Sort.DELETED])
+@pytest.mark.parametrize("size", [300, 3000], ids=["few", "many"])
+def test_a_collection_is_listed_by_an_index(
+    world: World, monkeypatch: pytest.MonkeyPatch, sort: Sort, size: int
+) -> None:
+    with world.db.begin() as tx:
+        tx.all(MANY)
+        tx.all("UPDATE media SET user_id = 'u1'")
+        label = label_store.add(tx, "u1", "collection", "All")
+        tx.all(
+            "INSERT INTO labeled SELECT CAST(:label AS text), id FROM media WHERE created_at <= :n",
+            label=label.id,
+            n=size,
+        )
+        if size > list_store.FEW:
+            tx.all("ANALYZE")
+    wanted = MediaFilter(user_id="u1", labels=((label.id,),))
+    ids = pages(world, wanted, sort, 100)
+    assert ids == pages(world, wanted, sort, 5000)
+    assert len(ids) == len(set(ids)) == size
+    with world.db.read() as tx:
+        [first] = list_store.list_media(tx, wanted, sort=sort, limit=1)
+    closed = plans.SORTING if size > list_store.FEW or sort in (Sort.NEWEST, Sort.OLDEST) else ()
+    found = plans.collect(world, monkeypatch, lambda sql: "AS status" in sql, closed)
+    with world.db.read() as tx:
+        after = media.list_position(first, sort)
+        list_store.list_media(tx, wanted, sort=sort, after=after, limit=50)
+        assert label_store.list_labels(tx, "u1", "collection", after=None, limit=5)[0].items == size
+    monkeypatch.undo()
+    [(_, plan)] = found
+    assert "SCAN media" not in plan.splitlines()
+    if size <= list_store.FEW:
+        # Each of a few is found by its id, and not by a walk through all.
+        assert "SEARCH media USING INDEX media_of_user_by" not in plan, plan
+    if closed:
+        assert "Seq Scan on media" not in plan
+        assert "Seq Scan on labeled" not in plan
+        assert "TEMP B-TREE FOR ORDER BY" not in plan.partition("CORRELATED")[0], plan
+        assert "Sort Key: (" not in plan, plan
+        assert "Sort Key: labeled" not in plan, plan
+
+
+def test_what_programs_have_sent_is_not_walked_through(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with world.db.begin() as tx:
+        tx.all(MANY)
+        tx.all("UPDATE media SET origin = 'api', user_id = 'u1' WHERE created_at > 20")
+        tx.all("ANALYZE")
+    for owner in (None, "u1"):
+        wanted = MediaFilter(user_id=owner, origin="library")
+        assert len(pages(world, wanted, Sort.NEWEST, 7)) == (20 if owner is None else 7)
+        found = plans.collect(world, monkeypatch, lambda sql: "AS status" in sql, plans.SORTING)
+        with world.db.read() as tx:
+            list_store.list_media(tx, wanted, limit=50)
+        monkeypatch.undo()
+        assert "media_of_people" in found[0][1], found[0][1]
 
 
 def test_what_has_no_length_yet_comes_last(world: World) -> None:

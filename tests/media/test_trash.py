@@ -15,7 +15,16 @@ from rushes import Rushes, errors, ids
 from rushes.db.database import Database, Tx
 from rushes.jobs import enqueue_store, invariants
 from rushes.jobs.job import NewJob, State
-from rushes.media import library, purge, purge_store, requests, trash
+from rushes.media import (
+    label_store,
+    labels,
+    library,
+    position_store,
+    purge,
+    purge_store,
+    requests,
+    trash,
+)
 from rushes.media import store as media_store
 from rushes.media.media import Media, NewMedia, ProcessingOptions
 from rushes.protocol import Artifact, Claim
@@ -244,6 +253,26 @@ def test_what_was_given_up_goes_at_once(harness: MediaHarness) -> None:
     assert harness.plan() == 1
     assert harness.purge(media_id)["objects"] == 2
     assert harness.files() == 0
+
+
+def test_what_people_said_of_a_media_goes_with_it(harness: MediaHarness) -> None:
+    media_id = harness.add(transcribe=False)
+
+    def say(tx: Tx) -> None:
+        labels.put_in_folder(tx, "ada", media_id, "Private")
+        label_store.describe(tx, media_id, "private")
+        position_store.keep(tx, "ada", media_id, 9.0, finished=False)
+
+    harness.world.run(say)
+    harness.publish(media_id)
+    harness.delete(media_id)
+    harness.world.run(lambda tx: trash.purge(tx, media_id, "ada"))
+    harness.purge(media_id)
+    with harness.world.db.read() as tx:
+        assert label_store.of_media(tx, [media_id]) == {}
+        assert position_store.get(tx, "ada", media_id) is None
+        [row] = tx.all("SELECT description FROM media WHERE id = :id", id=media_id)
+        assert row["description"] is None
 
 
 def test_a_purge_waits_for_the_worker(harness: MediaHarness) -> None:

@@ -331,14 +331,20 @@ MUTANTS: list[Mutant] = [
     (
         "revoked_keys_are_remembered",
         KNOWN,
-        "if known.holder.id not in worker_ids",
-        "if known.holder.id",
+        "if holder.id not in worker_ids",
+        "if holder.id",
     ),
     (
         "keys_outlive_the_flush",
         KNOWN,
-        "if self._is_kept_true else None\n        return",
-        "if True else None\n        return",
+        "return self._keys.get(keys.digest(key)) if self._is_kept_true else None",
+        "return self._keys.get(keys.digest(key))",
+    ),
+    (
+        "keys_are_never_read_again",
+        KNOWN,
+        "is_due = began >= self._reread_at",
+        "is_due = False",
     ),
     ("idle_heartbeats_free_nothing", KNOWN, "        if not asked:\n", "        if asked:\n"),
     (
@@ -708,7 +714,7 @@ MUTANTS: list[Mutant] = [
     ),
     (
         "children_do_not_wait",
-        QUEUE,
+        "jobs/job.py",
         "structs.replace(row, state=State.BLOCKED)",
         "structs.replace(row, state=State.QUEUED)",
     ),
@@ -988,5 +994,51 @@ MUTANTS: list[Mutant] = [
         READ,
         "FROM head JOIN jobs ON jobs.id = head.id\n        WHERE NOT EXISTS",
         "FROM head JOIN jobs ON jobs.id = head.id\n        WHERE true OR NOT EXISTS",
+    ),
+    # Beginnings
+    (
+        "beginnings_go_on_beside_their_whole",
+        PARTS,
+        "        self.cancel_parts(tx, fresh)\n",
+        "",
+    ),
+    (
+        "what_a_beginning_has_done_is_forgotten",
+        PARTS,
+        "WHERE jobs.id = given.id AND jobs.checkpoint IS NULL AND part.checkpoint IS NOT NULL",
+        "WHERE false AND jobs.id = given.id AND part.checkpoint IS NOT NULL",
+        "detail = part.detail, checkpoint = part.checkpoint FROM",
+        "detail = part.detail FROM",
+    ),
+    (
+        "damaged_files_wait_to_be_encoded",
+        QUEUE,
+        "            self._relations.fail_whole(tx, claim.job_id)\n",
+        "            pass\n",
+    ),
+    (
+        "a_beginning_that_stumbles_fails_its_whole",
+        QUEUE,
+        "if state is State.FAILED and error is ErrorClass.PERMANENT:",
+        "if state is State.FAILED:",
+    ),
+    (
+        "a_beginning_fails_a_whole_that_runs",
+        PARTS,
+        "AND part.state = 'failed' AND jobs.id = part.parent_id AND jobs.state = 'queued'\n"
+        "        AND jobs.claims = 0",
+        "AND part.state = 'failed' AND jobs.id = part.parent_id",
+    ),
+    (
+        "beginnings_for_nobody",
+        QUEUE,
+        "if not (is_offered and read_store.may_have_to_wait(tx, whole_id, new.media_id)):",
+        "if not read_store.may_have_to_wait(tx, whole_id, new.media_id):",
+    ),
+    (
+        "beginnings_write_whatever_becomes_of_their_whole",
+        "media/library.py",
+        "whole.state is not _while_parts_run(held.kind):",
+        "whole.state not in (State.BLOCKED, State.QUEUED, State.PROCESSING):",
     ),
 ]

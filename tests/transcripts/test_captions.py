@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from itertools import pairwise
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rushes import errors
-from rushes.transcripts import captions, transcript
+from rushes.transcripts import captions, documents, transcript
 from rushes.transcripts.captions import Cue
 from rushes.transcripts.transcript import Transcript
 from spoken import (
@@ -186,7 +185,7 @@ def test_what_is_written_can_be_read(t: Transcript, format: str) -> None:
             for name, row in transcript.encode(t).items()
         }
     )
-    back = captions.parse(captions.render(unnamed, format) or "WEBVTT")
+    back = captions.parse(documents.render(unnamed, format).decode() or "WEBVTT")
     assert unspaced(back.text) == unspaced(t.text)
     assert [(each.start, each.end) for each in back.segments] == [
         (each.start, each.end) for each in captions.cues(unnamed)
@@ -253,21 +252,6 @@ def test_text_has_paragraphs_and_names() -> None:
     )
     assert captions.txt(spoken("One. Two.")) == "One. Two.\n"
     assert captions.txt(transcript.decode("Old.\n\nText.")) == "Old.\n\nText.\n"
-
-
-@pytest.mark.parametrize(("format", "empty"), [("txt", ""), ("srt", ""), ("vtt", "WEBVTT\n")])
-def test_silence_is_an_empty_file(format: str, empty: str) -> None:
-    assert captions.render(transcript.build([], None, ENGINE), format) == empty
-
-
-def test_every_format_can_be_rendered_and_no_other() -> None:
-    t = spoken("Grüße an alle.")
-    made = {format: captions.render(t, format) for format in captions.FORMATS}
-    assert made.keys() == {"json", "txt", "srt", "vtt"}
-    assert json.loads(made["json"]) == transcript.encode(t)
-    assert all("Grüße an alle." in text for text in made.values())
-    with pytest.raises(errors.BadField, match="json, txt, srt, vtt"):
-        captions.render(t, "docx")
 
 
 # Reading

@@ -60,6 +60,13 @@ def test_tokens_are_in_order_inside_the_text_and_folded_for_good(text: str) -> N
         assert each.word
         assert tokens.fold(text[each.start : each.end]) == each.word
         assert tokens.fold(each.word) == each.word
+    assert tokens.ends(text, 3) == [each.end for each in found[:3]]
+
+
+@at_random
+@given(st.text("a1.,' é", max_size=12))
+def test_ends_are_those_of_the_tokens(text: str) -> None:
+    assert tokens.ends(text, 4) == [each.end for each in tokens.tokens(text, 4)]
 
 
 @pytest.mark.parametrize(

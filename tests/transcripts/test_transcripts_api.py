@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -104,12 +106,20 @@ def test_the_document_is_canonical_and_the_files_have_names(talk: Talk) -> None:
         "txt": ("text/plain", "Grace & <Co>: Good morning, Ada."),
         "srt": ("application/x-subrip", "00:00:00,000 --> "),
         "vtt": ("text/vtt", "<v Grace &amp; &lt;Co&gt;>Good morning, Ada."),
+        "md": ("text/markdown", "**0:00 Grace \\& \\<Co\\>** Good morning, Ada."),
+        "csv": ("text/csv", '0.000,10.000,Grace & <Co>,"Good morning, Ada."'),
     }
     for format, (type, text) in expected.items():
         answer = talk.ada.get(talk.path, params={"format": format})
         assert answer.headers["content-type"] == f"{type}; charset=utf-8"
         assert text in answer.text, format
     assert "<b>" not in talk.ada.get(talk.path, params={"format": "vtt"}).text
+    word = talk.ada.get(talk.path, params={"format": "docx"})
+    assert word.headers["content-type"].endswith("wordprocessingml.document")
+    with zipfile.ZipFile(io.BytesIO(word.content)) as package:
+        assert "Grace &amp; &lt;Co&gt;" in package.read("word/document.xml").decode()
+    again = {"If-None-Match": word.headers["etag"]}
+    assert talk.ada.get(word.url, headers=again).status_code == 304
     assert talk.ada.get(talk.path, params={"format": "doc"}).status_code == 422
 
 

@@ -86,6 +86,8 @@ def test_files_are_taken_in_whether_they_were_there_before_or_come_later(
     with server.client() as admin:
         [media] = [each for each in admin.get("/media").json()["items"] if each["title"] == "later"]
         assert media["size_bytes"] == 3 * MIB
+        assert media["origin"] == "watch"
+        assert [each["name"] for each in media["collections"]] == ["2026/May"]
         assert [each["kind"] for each in media["jobs"]] == ["transcode", "transcribe"]
     assert before.exists()
     assert later.exists()

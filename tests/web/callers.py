@@ -184,6 +184,7 @@ class Resources:
         self._kept: dict[str, str] = {}
         # Messages would go out to nowhere; they can wait.
         running.rushes.pause("webhook")
+        running.rushes.pause("import")
 
     def call(self, route: Route, owner: str = "ada") -> Call:
         """A request to the route that can only fail because of who sends it."""
@@ -193,6 +194,8 @@ class Resources:
         special: dict[str, Callable[[Route, str], Call]] = {
             "/uploads": self._upload_call,
             "/s/{token}": self._shared_call,
+            "/embed/{token}": self._shared_call,
+            "/oembed": self._oembed_call,
             "/webhooks": self._webhook_call,
         }
         for prefix, make in special.items():
@@ -210,8 +213,11 @@ class Resources:
 
     def _makers(self) -> dict[str, Callable[[Route, str], str]]:
         return {
+            "media_id}/exports/{export_id": self._export,
             "media_id": self._media,
             "job_id": self._job,
+            "collection_id": self._collection,
+            "filter_id": self._filter,
             "session_id": self._session,
             "token_id": self._token,
             "user_id": self._user,
@@ -224,6 +230,14 @@ class Resources:
     def _options(self, key: str, owner: str) -> dict[str, Any]:
         bodies: dict[str, Any] = {
             "PATCH /media/{media_id}": {"title": "Renamed"},
+            "PATCH /media/{media_id}/share": {"allow_download": True},
+            "POST /media/{media_id}/share/clips": {"start": 0, "end": 5},
+            "PUT /media/{media_id}/position": {"seconds": 12},
+            "PATCH /collections/{collection_id}": {"name": self._name()},
+            "POST /collections": {"name": self._name()},
+            "POST /saved-filters": {"name": "mine", "filter": {}},
+            "POST /media/import": {"url": "https://films.invalid/film.mp4"},
+            "POST /media/{media_id}/exports": {"format": "mp4"},
             "POST /media/{media_id}/retranscode": {},
             "POST /media/{media_id}/retranscribe": {"language": "en"},
             "POST /media/{media_id}/trim": {"start": 1},
@@ -250,6 +264,7 @@ class Resources:
             },
             "PATCH /jobs/{job_id}": {"priority": "low"},
             "PUT /limits/{key}": {"most": 2},
+            "PATCH /settings": {"changes": [{"name": "prefer_wait", "value": "15 s"}]},
             "POST /queue/pause": {"kind": "paused-kind"},
             "POST /queue/resume": {"kind": "paused-kind"},
             "POST /workers/invite": {"name": "studio"},
@@ -294,6 +309,8 @@ class Resources:
     def _media(self, route: Route | None, owner: str) -> str:
         if _plays(route):
             return self.published(owner)
+        if route is not None and route.path.endswith(("/exports", "/clips")):
+            return self.exportable(owner)
         if route is not None and "{media_id}/transcript" in route.path:
             media_id = self.transcribed(owner)
             for job in self._running.rushes.jobs(media_id=media_id, kind="transcribe"):
@@ -305,9 +322,23 @@ class Resources:
             # One version is made at a time.
             for job in self._running.rushes.jobs(media_id=media_id, kind="transcode"):
                 self._running.rushes.cancel(job.id)
+        if route is not None and route.path.endswith("/share"):
+            self._callers.owners[owner].post(f"/api/v1/media/{media_id}/share")
         if route is not None and route.path.endswith("/restore"):
             self._callers.owners[owner].delete(f"/api/v1/media/{media_id}")
         return media_id
+
+    def _collection(self, route: Route, owner: str) -> str:
+        return self._made("collections", owner, {"name": self._name()})
+
+    def _filter(self, route: Route, owner: str) -> str:
+        # The same one, should there be one.
+        return self._made("saved-filters", owner, {"name": "theirs", "filter": {}})
+
+    def _made(self, what: str, owner: str, body: dict[str, Any]) -> str:
+        made = self._callers.owners[owner].post(f"/api/v1/{what}", json=body)
+        assert made.status_code == 201, made.text
+        return str(made.json()["id"])
 
     def media(self, owner: str) -> str:
         return library.add(self._running, self._callers.ids[owner])
@@ -320,6 +351,35 @@ class Resources:
         self._away = library.transcribe(self._running, media_id, "Good grief.")
         self._candidate = library.transcribe(self._running, media_id, "Good day.")
         return media_id
+
+    def exportable(self, owner: str) -> str:
+        """With a rendition that can be taken along, and shown in parts."""
+        media_id = self.media(owner)
+        urgent = {"media_id": media_id, "priority": "high"}
+        library.enqueue(self._running, self._callers.ids[owner], "composite", **urgent)
+        held = library.claim(self._running, "composite")
+        segment: dict[str, Any] = {"720p/init.mp4": b"init", "720p/seg_00000.m4s": (b"m4s", 9.0)}
+        streams = b"#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n720p/playlist.m3u8\n"
+        listed = b"#EXTM3U\n#EXTINF:9,\nseg_00000.m4s\n"
+        lists = {"720p/playlist.m3u8": listed, "master.m3u8": streams}
+        library.put(self._running, held, {**segment, **lists})
+        whole = {"name": "720p", "kind": "video", "status": "completed", "height": 720}
+        library.tell(self._running, held, 0.9, {"renditions": [whole]})
+        library.finish(self._running, held, {"kind": "video", "duration": 9.0})
+        return media_id
+
+    def _export(self, route: Route, owner: str) -> str:
+        media_id = self.exportable(owner)
+        path = f"/api/v1/media/{media_id}/exports"
+        asked = self._callers.owners[owner].post(path, json={"format": "mp4"})
+        assert asked.status_code == 202, asked.text
+        job_id = asked.json()["id"]
+        # Others of the walk wait, too: they are made until it is this one's turn.
+        while self._running.rushes.job(job_id).state != "completed":
+            held = library.claim(self._running, "export")
+            library.put(self._running, held, {"film.mp4": b"film"})
+            library.finish(self._running, held)
+        return f"{media_id}/exports/{job_id}"
 
     def published(self, owner: str) -> str:
         """The same one each time."""
@@ -408,16 +468,27 @@ class Resources:
             headers["X-HTTP-Method-Override"] = "DELETE"
         return Call(route.method, path, options)
 
-    def share_token(self, owner: str) -> str:
+    def share_token(self, owner: str, **terms: Any) -> str:
         media_id = self.published(owner)
-        shared = self._callers.owners[owner].post(f"/api/v1/media/{media_id}/share").json()
+        path = f"/api/v1/media/{media_id}/share"
+        shared = self._callers.owners[owner].post(path, json=terms).json()
         return str(shared["share_url"].rpartition("/")[2])
 
     def _shared_call(self, route: Route, owner: str) -> Call:
         if "{slot}" in route.path:
             return Call(route.method, self._shared_output(route, owner))
-        path = route.path.replace("{token}", self.share_token(owner))
-        return Call(route.method, path.replace("{name:path}", "720p/seg_1.m4s"))
+        path = route.path.replace("{token}", self.share_token(owner, allow_download=True))
+        bodies: dict[str, Any] = {"/unlock": {"password": "none"}, "/views": {"visit": "v" * 16}}
+        body = next((each for end, each in bodies.items() if path.endswith(end)), None)
+        return Call(
+            route.method,
+            path.replace("{name:path}", "720p/seg_1.m4s"),
+            {} if body is None else {"json": body},
+        )
+
+    def _oembed_call(self, route: Route, owner: str) -> Call:
+        url = f"{self._running.url}/s/{self.share_token(owner)}"
+        return Call(route.method, route.path, {"params": {"url": url}})
 
     def _shared_output(self, route: Route, owner: str) -> str:
         token = self.share_token(owner)

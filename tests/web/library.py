@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 from declared import declared
@@ -64,7 +65,10 @@ def claim(running: Running, kind: str) -> Claim:
 
 
 def publish(
-    running: Running, media_id: str, files: Mapping[str, bytes], result: Any = None
+    running: Running,
+    media_id: str,
+    files: Mapping[str, bytes | tuple[bytes, float]],
+    result: Any = None,
 ) -> Claim:
     """Run the media's transcode job (or a new one) to its end with these files."""
     rushes = running.rushes
@@ -98,11 +102,13 @@ def finish(running: Running, held: Claim, result: Any = None) -> None:
     running.rushes.dispatch.complete(Completion(held, result))
 
 
-def transcribe(running: Running, media_id: str, *texts: str) -> str:
-    """A machine's transcript with a segment of a second for each of these."""
+def transcribe(
+    running: Running, media_id: str, *texts: str, speakers: Sequence[str] = ("SPEAKER_00",)
+) -> str:
+    """A machine's transcript with a segment of a second for each of these, said in turn."""
     segments = [
-        TranscriptSegment(id=f"seg_{n:06d}", start=n - 1, end=n, text=text, speaker="SPEAKER_00")
-        for n, text in enumerate(texts, 1)
+        TranscriptSegment(id=f"seg_{n:06d}", start=n - 1, end=n, text=text, speaker=speaker)
+        for n, (text, speaker) in enumerate(zip(texts, cycle(speakers)), 1)
     ]
     engine = TranscriptEngine(provider="local", transcription_model="whisper-tiny")
     heard = Transcript(

@@ -63,9 +63,15 @@ def test_whoever_opens_the_server_to_a_network_hears_of_tls() -> None:
     ]
     assert "no TLS" in lines[2]
     assert "RUSHES_BASE_URL=https://" in lines[2]
-    for calm in (Settings(), Settings(host="0.0.0.0", base_url="https://films.example")):
-        [line] = addresses.greeting(calm)
-        assert line.startswith("Rushes is running at ")
+    [line] = addresses.greeting(Settings(host="0.0.0.0", base_url="https://films.example"))
+    assert line == "Rushes is running at https://films.example"
+
+
+def test_who_is_alone_on_a_machine_hears_how_others_get_in() -> None:
+    lines = list(addresses.greeting(Settings()))
+    assert lines[0] == "Rushes is running at http://127.0.0.1:8484"
+    assert "RUSHES_HOST=0.0.0.0" in lines[1]
+    assert len(lines) == 2
 
 
 def test_a_camera_can_read_the_link() -> None:

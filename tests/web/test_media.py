@@ -214,11 +214,16 @@ def test_a_share_link_works_without_signing_in_until_it_is_taken_back(server: Ru
             "kind",
             "status",
             "duration",
+            "width",
+            "height",
             "stream_url",
             "thumbnail_url",
             "storyboard_url",
             "chapters_url",
             "waveform_url",
+            "transcript_url",
+            "download_url",
+            "downloads",
         }
         assert anybody.get(shown["stream_url"]).content == MASTER
         assert "<b>" not in anybody.get(link).text

@@ -11,6 +11,7 @@ import pytest
 from running import Running
 from rushes.media import purge
 from rushes.worker.context import JobContext
+from shell import until
 from web import library
 
 
@@ -45,10 +46,16 @@ def run_house(running: Running) -> None:
 
 
 def pause_house(running: Running) -> None:
+    """Once it is there: one that comes later would take the jobs, and find all too young."""
     with running.client() as admin:
-        for worker in admin.get("/workers").json()["items"]:
-            if "house" in worker["name"]:
-                admin.post(f"/workers/{worker['id']}/disable")
+
+        def house() -> list[str]:
+            items = admin.get("/workers").json()["items"]
+            return [each["id"] for each in items if "house" in each["name"]]
+
+        until(house)
+        for id in house():
+            admin.post(f"/workers/{id}/disable")
 
 
 def test_a_replaced_version_goes_and_the_current_one_stays(quiet: Running) -> None:

@@ -64,7 +64,7 @@ EVERYBODY = sorted({who for row in EXPECTED.values() for who in row})
 # Public, since they look at credentials of their own; this is what they make of them.
 JUDGE_THEMSELVES = {"POST /worker/register": "admin"}
 # Not even an admin finds these when they are somebody else's.
-PERSONAL = ("/uploads/", "/sessions/", "/tokens/", "/webhooks/")
+PERSONAL = ("/uploads/", "/sessions/", "/tokens/", "/webhooks/", "/saved-filters/")
 MAY_TERMINATE = {"DELETE /uploads/{upload_id}", "POST /uploads/{upload_id}"}
 # About the one who asks, or about a claim that need not be one's own.
 SELF = {"POST /worker/hello", "POST /worker/claim", "POST /worker/heartbeat"}
@@ -77,12 +77,22 @@ HIDDEN = {
     "GET /healthz",
     "GET /sign-in",
     "GET /s/{token}",
+    "GET /embed/{token}",
     "GET /assets/{name}",
     "GET /favicon.svg",
     "GET /theme.js",
 }
 KEPT: dict[str, Call] = {}
-SEEN = {"last_seen_at", "last_used_at", "announced", "pos", "beat_at", "grace_until"}
+SEEN = {
+    "last_seen_at",
+    "last_used_at",
+    "announced",
+    "pos",
+    "beat_at",
+    "grace_until",
+    # Of a job: that its worker has asked for the source.
+    "heard_at",
+}
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +107,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with Running(data_dir=directory, **nobody) as server, pytest.MonkeyPatch.context() as patch:
         patch.setattr(server.rushes.chores, "tick", dict)
         patch.setattr(server.rushes.chores, "attempt", lambda chore: None)
+        # On a slow machine all this takes longer than chores may be away.
+        patch.setattr(type(server.rushes.chores), "late", False)
         yield server
 
 

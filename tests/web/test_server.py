@@ -166,7 +166,8 @@ def test_it_prints_its_address_and_a_link_that_signs_in_once(
     # Somebody has signed in: what is printed at every start ends up in logs.
     again = server.log.read_text().removeprefix(printed)
     assert "/sign-in?token=" not in again
-    assert "rushes users link" in again
+    assert "Sign in as admin. " in again
+    assert "rushes users link admin" in again
 
 
 def test_it_stops_when_it_is_asked_to(process: Callable[..., Process]) -> None:
@@ -190,6 +191,7 @@ def test_a_taken_port_is_a_sentence(process: Callable[..., Process]) -> None:
     )
     assert second.returncode == 2
     assert "cannot listen" in second.stderr
+    assert f"RUSHES_PORT={first.port + 1}" in second.stderr
 
 
 def test_what_it_keeps_is_nobody_elses_to_read(process: Callable[..., Process]) -> None:

@@ -9,7 +9,7 @@ from standardwebhooks.webhooks import Webhook as Verifier
 
 from rushes import events
 from rushes.jobs.job import ErrorClass
-from rushes.webhooks import endpoints
+from rushes.webhooks import endpoints, fanout
 from rushes.webhooks.webhook import ALERTS_ID
 from webhooks.receivers import Receiver, WebhookHarness, receiver
 from world import World
@@ -267,6 +267,7 @@ def test_an_alert_that_cannot_be_delivered_raises_no_other(world: World) -> None
 def test_alerts_are_signed_with_a_secret_that_the_operator_can_ask_for(world: World) -> None:
     with receiver() as target:
         harness = WebhookHarness(world, alert_webhook_url=target.url)
+        world.run(fanout.ensure_alerts_webhook)
         world.run(lambda tx: endpoints.send_test(tx, world.queue, ALERTS_ID))
         secret = world.run(lambda tx: endpoints.rotate_secret(tx, ALERTS_ID)).secret
         assert harness.work() == {"completed": 1}
@@ -278,6 +279,7 @@ def test_alerts_are_signed_with_a_secret_that_the_operator_can_ask_for(world: Wo
 def test_a_receiver_cannot_take_back_the_operators_address(world: World) -> None:
     with receiver(410) as target:
         harness = WebhookHarness(world, alert_webhook_url=target.url)
+        world.run(fanout.ensure_alerts_webhook)
         world.run(lambda tx: endpoints.send_test(tx, world.queue, ALERTS_ID))
         assert harness.work() == {"failed": 1}
     assert harness.get(ALERTS_ID).disabled_at is None

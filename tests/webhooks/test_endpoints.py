@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rushes import errors
-from rushes.webhooks import endpoints
+from rushes.webhooks import endpoints, fanout
 from rushes.webhooks.webhook import ALERTS_ID, Webhook
 from webhooks.receivers import WebhookHarness
 from world import World
@@ -121,6 +121,7 @@ def test_what_is_not_there_is_not_found(world: World) -> None:
 
 
 def test_the_operators_address_is_changed_by_its_setting_only(world: World) -> None:
+    world.run(fanout.ensure_alerts_webhook)
     world.run(lambda tx: endpoints.send_test(tx, world.queue, ALERTS_ID))
     with pytest.raises(errors.Conflict, match="RUSHES_ALERT_WEBHOOK_URL"):
         world.run(lambda tx: endpoints.update(tx, ALERTS_ID, url=URL))

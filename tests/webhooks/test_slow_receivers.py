@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import httpx2
 
@@ -21,7 +22,11 @@ from webhooks.receivers import Receiver, answer, receiver
 from world import World
 
 PATIENCE = 30
-GIVEN = {"webhook_private_targets": True, "alert_webhook_timeout": 2.0 * PATIENCE}
+GIVEN: dict[str, Any] = {
+    "full_crew": True,
+    "webhook_private_targets": True,
+    "alert_webhook_timeout": 2.0 * PATIENCE,
+}
 
 
 class Tarpit:

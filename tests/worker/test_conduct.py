@@ -495,10 +495,16 @@ def shown(admin: Any) -> list[dict[str, Any]]:
 def test_a_worker_in_the_server_is_told_what_is_not_its_own_to_say(serve: Serve) -> None:
     server = serve(handlers_table=DEMO, transcode_workers=1)
     with server.client() as admin:
-        until(lambda: any("demo" in each["kinds"] for each in shown(admin)))
-        items = shown(admin)
-        inside = next(each for each in items if "demo" in each["kinds"])
-        house = next(each for each in items if each["kinds"] == ["purge"])
+        mine: list[dict[str, Any]] = []
+        his: list[dict[str, Any]] = []
+
+        def are_there() -> bool:
+            mine[:] = [each for each in shown(admin) if "demo" in each["kinds"]]
+            his[:] = [each for each in shown(admin) if each["kinds"] == ["purge"]]
+            return bool(mine and his)
+
+        until(are_there)
+        [inside], [house] = mine, his
         refused = admin.patch(f"/workers/{inside['id']}", json={"nice": 5})
         assert "RUSHES_WORKER_NICE" in refused.json()["detail"]
         assert admin.patch(f"/workers/{inside['id']}", json={"tags": "home"}).status_code == 200

@@ -93,7 +93,7 @@ def dismiss(server: Running) -> None:
             admin.post(f"/workers/{each['id']}/disable")
 
 
-@pytest.mark.parametrize("kind", ["webhook", "purge"])
+@pytest.mark.parametrize("kind", ["webhook", "purge", "import"])
 def test_jobs_of_the_server_are_not_handed_out(server: Running, kind: str) -> None:
     dismiss(server)
     job_id = library.enqueue(server, "", kind)

@@ -20,6 +20,7 @@ from rushes.protocol import (
     Claim,
     Completion,
     Coordinator,
+    Excerpt,
     Hello,
     Part,
     Progress,
@@ -120,10 +121,18 @@ class Script(Coordinator):
             raise errors.BadField("parts", "must be more than none")
         return "blocked"
 
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
+    def source(
+        self, claim: Claim, media_id: str | None = None, excerpt: Excerpt | None = None
+    ) -> Source:
         raise errors.NotFound("no source")
 
-    def read_source(self, claim: Claim, start: int, media_id: str | None = None) -> Iterator[bytes]:
+    def read_source(
+        self,
+        claim: Claim,
+        start: int,
+        media_id: str | None = None,
+        excerpt: Excerpt | None = None,
+    ) -> Iterator[bytes]:
         raise errors.NotFound("no source")
 
     def artifacts(self, claim: Claim) -> list[Artifact]:

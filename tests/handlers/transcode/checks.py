@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -117,18 +118,18 @@ class Rendition:
 
     @cached_property
     def alone(self) -> list[list[float]]:
-        """When the frames of each segment are shown, decoded with nothing but the header."""
-        return [self._alone(number) for number in range(len(self.seconds))]
-
-    def _alone(self, number: int) -> list[float]:
-        data = self.init + (self.folder / self.playlist.segments[number].uri).read_bytes()
-        said = tool(
-            ffmpegs.known(), "-copyts", "-i", "pipe:0", "-map", "0", "-fps_mode", "passthrough",
-            "-enc_time_base", "1:90000", "-c:v", "rawvideo", "-f", "framecrc", "pipe:1", given=data,
-        )  # fmt: skip
-        [scale] = re.findall(r"^#tb 0: 1/(\d+)$", said, re.MULTILINE)
-        lines = [line.split(",") for line in said.splitlines() if not line.startswith("#")]
-        return [int(line[2]) / int(scale) for line in lines]
+        """When the frames of each segment are shown, decoded with nothing but the header: each by
+        a decoder of its own, all of them in one process, as its start takes longer than a second
+        of video."""
+        header = self.folder / str(self.playlist.segment_map[0].uri)
+        with tempfile.TemporaryDirectory() as folder:
+            inputs, outputs = [], []
+            for number, segment in enumerate(self.playlist.segments):
+                inputs += ["-i", f"concat:{header}|{self.folder / segment.uri}"]
+                outputs += ["-map", str(number), "-fps_mode", "passthrough", "-enc_time_base"]
+                outputs += ["1:90000", "-c:v", "rawvideo", "-f", "framecrc", f"{folder}/{number}"]
+            tool(ffmpegs.known(), "-copyts", *inputs, *outputs)
+            return [_times(Path(folder, str(number))) for number in range(len(self.seconds))]
 
     @property
     def peak(self) -> float:
@@ -141,6 +142,14 @@ class Rendition:
         ]
         rates = [bits / length for bits, length in runs if 0.5 <= length / target <= 1.5]
         return max(rates, default=0.0)
+
+
+def _times(said: Path) -> list[float]:
+    """Of what ffmpeg has written about frames."""
+    text = said.read_text()
+    [scale] = re.findall(r"^#tb 0: 1/(\d+)$", text, re.MULTILINE)
+    lines = [line.split(",") for line in text.splitlines() if not line.startswith("#")]
+    return [int(line[2]) / int(scale) for line in lines]
 
 
 def frames_of(*arguments: str) -> list[Frame]:
@@ -414,11 +423,15 @@ def beeps(samples: Sequence[int], loud: int = LOUD) -> list[float]:
     """When it becomes loud after a tenth of a second of quiet."""
     found: list[float] = []
     last = -RATE
-    for number, sample in enumerate(samples):
-        if abs(sample) > loud:
-            if number - last > RATE / 10:
-                found.append(number / RATE)
-            last = number
+    for begin in range(0, len(samples), STEP):
+        step = samples[begin : begin + STEP]
+        if max(step) <= loud and min(step) >= -loud:
+            continue
+        for number, sample in enumerate(step, begin):
+            if abs(sample) > loud:
+                if number - last > RATE / 10:
+                    found.append(number / RATE)
+                last = number
     return found
 
 

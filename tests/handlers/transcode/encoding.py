@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rushes.handlers.transcode import steps as transcode
-from rushes.protocol import Claim, Progress, Source
+from rushes.protocol import Claim, Excerpt, Progress, Source
 from rushes.records import JsonObject
 from rushes.worker.context import JobContext
 from rushes.worker.folder import Folder
@@ -38,7 +38,9 @@ class Encoding(Folder):
         self.scratch = target.with_name(f"{target.name}.scratch")
         self.reports: list[Progress] = []
 
-    def source(self, claim: Claim, media_id: str | None = None) -> Source:
+    def source(
+        self, claim: Claim, media_id: str | None = None, excerpt: Excerpt | None = None
+    ) -> Source:
         if media_id is None:
             return super().source(claim)
         return self._others[media_id].source(claim)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -377,6 +378,16 @@ def test_chapters_become_a_track_and_subtitles_are_told(clips: Clips, target: Pa
     # Sound that begins before zero moves all times of such a file.
     assert times == [near(each, 0.022) for each in (0, 1, 1, 3)]
     assert made.result["subtitles"] == ["subtitles"]
+
+
+def test_sound_alone_has_its_chapters_too(clips: Clips, target: Path, tmp_path: Path) -> None:
+    sound = tmp_path / "described.mka"
+    argv = [ffmpegs.known(), "-v", "error", "-i", str(clips["described.mkv"]), "-vn"]
+    subprocess.run([*argv, "-sn", "-c", "copy", sound], check=True, timeout=60)
+    made = encoding.make(sound, target)
+    checks.check(Version(target))
+    assert made.result["chapters"] == 2
+    assert "Two → &amp; more" in (target / "chapters.vtt").read_text()
 
 
 def test_the_thumbnail_is_not_the_black_beginning(clips: Clips, target: Path) -> None:

@@ -121,6 +121,32 @@ def test_runs_are_the_numbers_again(numbers: set[int]) -> None:
     assert all(one[1] < other[0] for one, other in pairwise(found))
 
 
+@pytest.mark.parametrize(
+    ("tags", "when"),
+    [
+        ({"creation_time": "2019-07-01T18:30:00.000000Z"}, "2019-07-01T18:30:00Z"),
+        ({"CREATION_TIME": "2019-07-01 18:30:00"}, "2019-07-01T18:30:00Z"),
+        (
+            {
+                "creation_time": "2024-01-01T00:00:00Z",
+                "com.apple.quicktime.creationdate": "2019-07-01T20:30:00+0200",
+            },
+            "2019-07-01T18:30:00Z",
+        ),
+        ({"creation_time": "1904-01-01T00:00:00Z"}, None),
+        ({"creation_time": "1970-01-01T00:00:00Z"}, None),
+        ({"creation_time": "0001-01-01T00:00:00+23:59"}, None),
+        ({"creation_time": "<script>" * 100}, None),
+        ({}, None),
+    ],
+)
+def test_when_it_was_recorded_is_read_off_the_file(tags: dict[str, str], when: str | None) -> None:
+    stream = {"index": 0, "codec_type": "audio", "codec_name": "aac"}
+    streams = [{**stream, "sample_rate": "48000", "channels": 2}]
+    found = probe.read({"streams": streams, "format": {"duration": "3", "tags": tags}})
+    assert found.recorded_at == when
+
+
 # The ladder
 
 

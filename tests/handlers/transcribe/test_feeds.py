@@ -114,10 +114,26 @@ def test_a_speaker_on_each_channel_is_heard_by_itself(tmp_path: Path) -> None:
     assert [round(start) for start in starts] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 9]
 
 
-def test_without_speakers_both_channels_are_written_down(tmp_path: Path) -> None:
-    heard = Run(tmp_path / "run", channels(tmp_path / "call.wav", LEFT, RIGHT)).attempt(Scripted())
+@pytest.mark.parametrize(("said", "expected"), [(None, ["SPEAKER_00", "SPEAKER_01"]), (False, [])])
+def test_who_has_a_channel_is_named_unless_somebody_says_no(
+    said: bool | None, expected: list[str], tmp_path: Path
+) -> None:
+    engine = Scripted()
+    source = channels(tmp_path / "call.wav", LEFT, RIGHT)
+    heard = Run(tmp_path / "run", source, diarize=said).attempt(engine)
     assert len(heard.words) == 12
+    assert sorted({word.speaker for word in heard.words if word.speaker}) == expected
+    assert engine.diarized == [], "nothing is spent on it"
+    assert heard.engine is not None
+    assert heard.engine.diarization_model is None
+
+
+def test_voices_of_one_channel_are_told_apart_only_when_asked_for(tmp_path: Path) -> None:
+    engine = Scripted()
+    source = channels(tmp_path / "talk.wav", LEFT, LEFT)
+    heard = Run(tmp_path / "run", source).attempt(engine)
     assert {word.speaker for word in heard.words} == {None}
+    assert engine.diarized == []
 
 
 def test_a_crash_between_channels_costs_one_window(tmp_path: Path) -> None:
