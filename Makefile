@@ -5,6 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 # What the server alone needs; `make test` adds to it.
 RUN_READY := .venv/.ready-to-run
+INSTALLED := .venv/.installed
 BENCH_READY := .venv-bench/.ready
 # The pages, built by the package's build hook.
 PAGES := src/rushes/web/static/index.html
@@ -15,38 +16,64 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Debian splits venv off from Python; as root we can fetch it.
 define venv
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	|| { echo "Rushes needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1 | head -n 1)." \
+	"Install one, and name it: make $(or $(MAKECMDGOALS),run) PYTHON=python3.12"; exit 1; }; \
 $(PYTHON) -m venv $(1) || { rm -rf $(1); [ "$$(id -u)" = 0 ] && apt-get update -qq \
 	&& apt-get install -qq -y python3-venv && $(PYTHON) -m venv $(1); } \
-	|| { rm -rf $(1); echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
+	|| { rm -rf $(1); echo "No environment could be made here: install Python's venv (apt-get install python3-venv)," \
+	"and see that this folder can be written and its disk has room."; exit 1; }
 endef
 
-.PHONY: setup run test check check-images wheel pages browser ffmpeg fmt reference release-archive lint types contracts mutants soak bench bench-queue bench-retention bench-upload bench-sse bench-api bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet simulate screenshots lock clean
+# pip with its progress, and with what to do when it fails: $(call install,title,arguments).
+define install
+$(BIN)/python bootstrap.py "$(1)" $(2)
+endef
+
+.PHONY: setup run test check check-images wheel pages browser ffmpeg fmt reference release-archive lint types contracts mutants proof soak bench bench-queue bench-retention bench-upload bench-sse bench-api bench-transcode bench-stream bench-speech bench-hearing bench-search bench-pages bench-fleet simulate screenshots lock clean early-pages coverage bench-report
 
 setup: $(READY)
 
 # By itself: it may need apt-get, as a browser may, and only one can run at a time.
 .venv/.made:
+	@echo "1/4 Python environment"
 	@$(call venv,.venv)
 	@touch $@
 
 $(READY): requirements-dev.txt pyproject.toml | .venv/.made
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(call install,2/4 Libraries (about 600 MB: some minutes),--require-hashes --no-deps -r requirements-dev.txt)
+	@$(call install,3/4 Pages and command line,--no-deps --editable .)
 	@$(BIN)/python -m compileall -q src
-	@touch $@ $(RUN_READY)
+	@touch $(RUN_READY) $@
+	@if [ -z "$$RUSHES_SKIP_UI" ] && [ -f $(PAGES) ]; then touch $(INSTALLED) $(PAGES); fi
 
+# Python compiles what is imported when it first is; most of it never is.
 $(RUN_READY): requirements.txt pyproject.toml | .venv/.made
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(call install,2/4 Libraries (about 300 MB: a minute or two),--no-compile --require-hashes --no-deps -r requirements.txt)
+	@touch $@
+
+# Builds the pages, too, unless they are there.
+$(INSTALLED): $(RUN_READY) $(PAGE_SOURCES) hatch_build.py
+	@$(call install,3/4 Pages and command line,--no-deps --editable .)
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
-$(PAGES): $(RUN_READY) $(PAGE_SOURCES) hatch_build.py
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+$(PAGES): $(INSTALLED)
+	@[ -s $@ ] || $(call install,3/4 Pages and command line,--no-deps --editable .)
 	@touch $@
 
-run: $(RUN_READY) $(PAGES)
-	$(BIN)/rushes serve
+# The machine's own Node builds the pages while pip waits for downloads. Without one, or when it fails, step 3 builds them, and says
+# what is wrong.
+early-pages:
+	@[ -n "$$RUSHES_SKIP_UI" ] || { [ -s $(PAGES) ] && [ -z "$$(find $(PAGE_SOURCES) -newer $(PAGES))" ]; } \
+		|| { command -v npm && $(NEW_NODE) && cd ui && npm ci --no-audit --no-fund --ignore-scripts && npm run build; } >/dev/null 2>&1 \
+		|| true
+
+run: | .venv/.made
+	@$(MAKE) --no-print-directory -j2 $(RUN_READY) early-pages
+	@$(MAKE) --no-print-directory $(PAGES)
+	@echo "4/4 Starting the server; Ctrl-C stops it"
+	@$(BIN)/rushes serve
 
 test: check
 
@@ -54,6 +81,7 @@ test: check
 # their time they wait for others.
 check:
 	@$(MAKE) --no-print-directory -j2 setup ffmpeg
+	@echo "4/4 Checks, then tests"
 	@$(MAKE) --no-print-directory -j3 lint types contracts pages
 	$(BIN)/pytest -n 3 --dist worksteal
 
@@ -117,54 +145,84 @@ check-images: $(READY)
 mutants: $(READY)
 	$(BIN)/python tests/mutants/run.py
 
+# The specification of the queue, looked at by TLC. Needs Java.
+proof: $(READY)
+	$(BIN)/python proof/run.py
+
+# Of jobs/, dispatch.py and storage/: which branches no test takes, into docs/coverage.md. Some minutes.
+COVERED := tests/jobs tests/storage tests/worker tests/test_dispatcher.py tests/test_library.py tests/test_retention.py tests/test_tracing.py \
+	tests/web/test_lanes.py tests/web/test_limits.py tests/web/test_other_storage.py tests/web/test_outputs.py tests/web/test_queue.py \
+	tests/web/test_s3_uploads.py tests/web/test_storage_links.py tests/media/test_only_heard.py tests/cli/test_storage_command.py \
+	tests/resilience/test_bucket.py tests/resilience/test_disk.py tests/resilience/test_late_files.py tests/resilience/test_slow_storage.py
+coverage: $(READY)
+	@rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest -n 2 --dist worksteal $(COVERED)
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage json --quiet -o build/coverage/coverage.json
+	@$(BIN)/python tests/coverage_page.py build/coverage/coverage.json docs/coverage.md
+
 soak: $(READY)
 	RUSHES_TEST_CHAOS_JOBS=$${JOBS:-20000} $(BIN)/pytest tests/chaos -m chaos -s --timeout=7200
 	$(BIN)/pytest -n 2 -m thorough
 
-bench: bench-queue bench-retention bench-sse bench-api bench-upload bench-transcode bench-speech bench-hearing bench-search bench-pages bench-fleet
+# One after the other; one that fails is named at the end, and in docs/benchmarks.md.
+BENCHES := queue fleet retention sse api upload transcode stream speech hearing search pages
+bench: $(READY)
+	@done=0; for each in $(BENCHES); do \
+		done=$$((done + 1)); echo "== $$done of $(words $(BENCHES)): $$each, $$(date +%H:%M)"; \
+		$(MAKE) --no-print-directory bench-$$each || failed="$$failed $$each"; \
+	done; $(MAKE) --no-print-directory bench-report; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+# Of what they last printed, kept in build/bench; `make bench-queue OPTIONS=--claims` adds a part to it.
+LOGGED = @OPTIONS="$(OPTIONS)" $(PYTHON) benchmarks/log.py $(subst bench-,,$@)
+bench-report: $(READY)
+	@$(BIN)/python benchmarks/report.py
 
 bench-queue: $(BENCH_READY)
-	.venv-bench/bin/python benchmarks/bench_queue.py
+	$(LOGGED) .venv-bench/bin/python benchmarks/bench_queue.py
 
 bench-retention: $(READY)
-	$(BIN)/python benchmarks/bench_retention.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_retention.py
 
 bench-api: $(READY)
-	$(BIN)/python benchmarks/bench_api.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_api.py
 
 bench-upload: $(READY)
-	$(BIN)/python benchmarks/bench_upload.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_upload.py
 
 bench-transcode: $(READY)
-	$(BIN)/python benchmarks/bench_transcode.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_transcode.py
+
+bench-stream: $(READY)
+	$(LOGGED) $(BIN)/python benchmarks/bench_stream.py
 
 # Other speech libraries are fetched once, each into an environment of its own.
 bench-speech: $(READY)
-	$(BIN)/python benchmarks/bench_speech.py $(if $(LONG),--long)
+	$(LOGGED) $(BIN)/python benchmarks/bench_speech.py $(if $(LONG),--long)
 
 bench-hearing: $(READY)
-	$(BIN)/python benchmarks/bench_speech.py --only corpus
+	$(LOGGED) $(BIN)/python benchmarks/bench_speech.py --only corpus
 
 bench-pages: $(READY) $(PAGES)
-	$(BIN)/python benchmarks/bench_pages.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_pages.py
 
 # Of every page, light and dark, desktop and phone, into docs/images.
 screenshots: $(READY) $(PAGES) browser
 	$(BIN)/python tests/pages/screenshots.py
 
 bench-search: $(READY)
-	$(BIN)/python benchmarks/bench_search.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_search.py
 
 # A thousand waiting workers on one server.
 bench-fleet: $(READY)
-	$(BIN)/python benchmarks/bench_fleet.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_fleet.py
 
 # Ten thousand workers on a virtual clock: SIZES="--workers 2000 --database postgres".
 simulate: $(READY)
 	$(BIN)/python benchmarks/simulate.py $(SIZES)
 
 bench-sse: $(READY)
-	$(BIN)/python benchmarks/bench_sse.py
+	$(LOGGED) $(BIN)/python benchmarks/bench_sse.py
 
 $(BENCH_READY): requirements-bench.txt pyproject.toml
 	@$(call venv,.venv-bench)
