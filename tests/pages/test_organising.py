@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
@@ -151,6 +151,34 @@ def test_who_stopped_goes_on_from_the_library(server: Running, visit: Visit) -> 
         row.get_by_role("button", name="Remove “One” from this list").click()
         expect(row).to_have_count(0)
         assert admin.get("/watching").json()["items"] == []
+
+
+def test_what_was_removed_is_not_brought_back_by_an_older_reading(
+    server: Running, visit: Visit
+) -> None:
+    with server.client() as admin:
+        [media_id] = add(server, library.user_id(admin), "One")
+        publish(server, media_id, duration=100.0)
+        admin.put(f"/media/{media_id}/position", json={"seconds": 42})
+        page = visit(server)
+        row = page.get_by_role("region", name="Continue watching")
+        row.get_by_role("link").click()
+        expect(page).to_have_url(re.compile(media_id))
+        held: list[Route] = []
+        address = "**/api/v1/watching*"
+        page.route(address, lambda route: route.continue_() if held else held.append(route))
+        page.go_back()
+        while not held:
+            page.evaluate("0")
+        answer = held[0].fetch()
+        row.get_by_role("link").hover()
+        row.get_by_role("button", name="Remove “One” from this list").click()
+        expect(row).to_have_count(0)
+        # Was read before the removal, and comes after it.
+        with page.expect_response(address):
+            held[0].fulfill(response=answer)
+        page.evaluate("new Promise(requestAnimationFrame)")
+        expect(row).to_have_count(0)
 
 
 def test_the_palette_leads_everywhere(server: Running, visit: Visit) -> None:
