@@ -111,7 +111,7 @@ def test_what_is_dropped_can_be_watched(
     one, two = film(tmp_path / "harbour_at_dawn.mp4"), film(tmp_path / "second.mp4", 3)
     wrong = tmp_path / "notes.pdf"
     wrong.write_bytes(b"%PDF-1.7\n" + b"x" * 9000)
-    # Encoded only once it was seen to wait.
+    # The other qualities only once it was seen that it can be watched before.
     server.rushes.pause("transcode")
     drop(page, one, two, wrong)
     expect(row(page, "notes.pdf")).to_contain_text("not a video or audio file.")
@@ -122,7 +122,7 @@ def test_what_is_dropped_can_be_watched(
         has=page.get_by_role("link", name="harbour at dawn", exact=True)
     )
     expect(card).to_be_visible()
-    expect(card.get_by_text(re.compile("encoded…|ready…|Encoding|Waiting:"))).to_be_visible()
+    expect(card.get_by_text("Ready to watch · other qualities later")).to_be_visible()
     server.rushes.resume("transcode")
     expect(card.locator("img")).to_have_js_property("naturalWidth", 320, timeout=60_000)
     expect(card.get_by_text("0:02")).to_be_visible()
