@@ -89,10 +89,13 @@ def search(
         return page
     if cursor is not None and looking.is_found(q):
         return page
-    corrected = next(filter(looking.is_found, looking.corrections(q)), None)
-    if corrected is None:
-        return page
-    return replace(looking.page(corrected, limit, cursor), corrected=corrected)
+    for corrected in looking.corrections(q):
+        other = looking.page(corrected, limit, cursor)
+        if other.hits or other.next_cursor is not None:
+            return replace(other, corrected=corrected)
+        if cursor is not None and looking.is_found(corrected):
+            return replace(other, corrected=corrected)
+    return page
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,14 +310,17 @@ def _newest_by_blocks(tx: Tx, wanted: SearchTerms, upto: int, limit: int) -> lis
 
 def _in_block(tx: Tx, wanted: SearchTerms, level: int, upto: int) -> list[int]:
     """In the block that `upto` is in, newest first; above the highest level, everywhere."""
-    if level < len(BLOCK_BITS):
-        wanted = [*wanted, [[_block_lexeme(level, upto)]]]
+    is_in_block = level < len(BLOCK_BITS)
+    # A condition of its own: the index then walks the few of the block, and what is looked for
+    # only beside them. Within one query it reads every list to its end.
+    block = "AND lexemes @@ CAST(:block AS tsquery)" if is_in_block else ""
     # Not `id <=`: the planner would walk the primary key and look at every moment's lexemes.
     rows = tx.all(
-        """
+        f"""
         SELECT id FROM moment_index WHERE lexemes @@ CAST(:query AS tsquery)
-        AND id + 0 <= :upto LIMIT :limit""",
+        {block} AND id + 0 <= :upto LIMIT :limit""",
         query=_tsquery(wanted),
+        block=_block_lexeme(level, upto) if is_in_block else None,
         upto=upto,
         limit=MOST_AT_ONCE,
     )
