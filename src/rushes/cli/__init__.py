@@ -45,6 +45,8 @@ COMMANDS = {
     "storage": ("app", "Make the bucket of an s3:// storage ready."),
     "config": ("app", "Print the settings in effect, and change those of a server."),
     "doctor": ("run", "Check the settings, the database and the queue."),
+    "backup": ("app", "Make, verify, list and prune backups."),
+    "restore": ("run", "Restore a backup into an empty database and storage."),
     "migrate": ("run", "Bring the database to the newest schema; harmless to repeat."),
     "completion": ("run", "Print what bash, zsh or fish need to complete commands."),
 }

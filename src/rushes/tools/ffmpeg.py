@@ -486,6 +486,14 @@ def decode_sound(program: str, source: Path, index: int) -> list[str]:
     ]
 
 
+def decode(program: str, source: Path) -> list[str]:
+    """All tracks; fails when any of them cannot be decoded."""
+    return [
+        *(program, *QUIET, "-max_error_rate", "0", *guarded(source)),
+        *("-map", "0:v?", "-map", "0:a?", "-f", "null", "-"),
+    ]
+
+
 def wave_picture(
     program: str, source: Path, index: int, *, start: float, seconds: float
 ) -> list[str]:

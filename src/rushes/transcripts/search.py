@@ -420,6 +420,16 @@ def catch_up_speech(tx: Tx) -> bool:
     return store.is_without_following(tx)
 
 
+def index_again(tx: Tx, after: int) -> int | None:
+    """Some moments of a database that came without its index, behind this one; returns the last
+    of them, None when that was all."""
+    rows = store.after(tx, after, CATCH_UP_PAGE)
+    store.index_again(
+        tx, [_moment(row.id, media_id, row.user_id, row.said) for media_id, row in rows]
+    )
+    return rows[-1][1].id if rows else None
+
+
 def _put(tx: Tx, moments: Sequence[IndexedMoment]) -> set[Known]:
     """Returns the words in them."""
     store.put(tx, moments)

@@ -124,29 +124,53 @@ def put(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
             for each in moments
         ],
     )
-    is_postgres = _is_postgres(tx)
     are_new = {row["id"] for row in rows}
+    _index(tx, [each for each in moments if each.id in are_new])
+
+
+def index_again(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
+    """Moments that are there, and of which the index may know nothing."""
+    _remove_from_index(tx, [{"id": each.id} for each in moments])
+    _index(tx, moments)
+
+
+def _index(tx: Tx, moments: Sequence[IndexedMoment]) -> None:
+    is_postgres = _is_postgres(tx)
     lexemes = "CAST(lexemes AS tsvector)" if is_postgres else "lexemes"
     write = _tsvector if is_postgres else _plain
     tx.all(
         f"""
         WITH given AS ({{given:id bigint, lexemes text}})
         INSERT INTO moment_index ({_key(tx)}, lexemes) SELECT id, {lexemes} FROM given""",
-        given=[{"id": each.id, "lexemes": write(each)} for each in moments if each.id in are_new],
+        given=[{"id": each.id, "lexemes": write(each)} for each in moments],
     )
 
 
 def remove(tx: Tx, ids: Sequence[int]) -> None:
     given = [{"id": id} for id in ids]
+    _remove_from_index(tx, given)
+    tx.all(
+        "WITH given AS ({given:id bigint}) DELETE FROM moments WHERE id IN (SELECT id FROM given)",
+        given=given,
+    )
+
+
+def _remove_from_index(tx: Tx, given: Sequence[Mapping[str, int]]) -> None:
     tx.all(
         f"WITH given AS ({{given:id bigint}}) DELETE FROM moment_index"
         f" WHERE {_key(tx)} IN (SELECT id FROM given)",
         given=given,
     )
-    tx.all(
-        "WITH given AS ({given:id bigint}) DELETE FROM moments WHERE id IN (SELECT id FROM given)",
-        given=given,
+
+
+def after(tx: Tx, id: int, limit: int) -> list[tuple[str, StoredMoment]]:
+    """Moments with larger ids, in their order, each with its media."""
+    rows = tx.all(
+        f"SELECT media_id, {_COLUMNS} FROM moments WHERE id > :id ORDER BY id LIMIT :limit",
+        id=id,
+        limit=limit,
     )
+    return [(row["media_id"], _stored(row)) for row in rows]
 
 
 def title(tx: Tx, media_id: str) -> StoredMoment | None:

@@ -1,0 +1,1 @@
+"""Backups that prove themselves; and a library held against its storage."""
