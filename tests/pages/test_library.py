@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from pages.checks import barriers, is_too_wide
 from pages.conftest import Visit
@@ -65,6 +65,20 @@ def fail(running: Running, kind: str) -> None:
     running.rushes.dispatch.fail(
         library.claim(running, kind), "permanent", "corrupt", "the file is damaged"
     )
+
+
+def test_what_changes_before_the_stream_is_open_is_seen(server: Running, visit: Visit) -> None:
+    with server.client() as admin:
+        media_id = library.add(server, library.user_id(admin), "Before")
+        page = visit(server, "/docs")
+        held: list[Route] = []
+        page.route("**/api/v1/events", lambda route: held.append(route))
+        with page.expect_request("**/api/v1/events"):
+            page.goto(server.url)
+        expect(card(page, "Before")).to_be_visible()
+        assert admin.patch(f"/media/{media_id}", json={"title": "After"}).is_success
+        held[-1].continue_()
+        expect(card(page, "After")).to_be_visible()
 
 
 def test_what_happens_is_seen_as_it_happens(server: Running, visit: Visit) -> None:

@@ -24,7 +24,7 @@ const open = () => (live as unknown as { opened: () => void }).opened();
 class Items extends LiveList<Item> {
   calls: Call[] = [];
   caughtUp: string[][] = [];
-  moreErrors: unknown[] = [];
+  isAway = false;
 
   constructor(pageSize = 2) {
     super(pageSize, { waitMs: 100 });
@@ -55,6 +55,7 @@ class Items extends LiveList<Item> {
 
   protected override async catchUp(ids: string[]): Promise<void> {
     this.caughtUp.push(ids);
+    if (this.isAway) throw new Error("away");
   }
 
   switch(): void {
@@ -180,6 +181,40 @@ describe("readings that overtake each other", () => {
     void list.load();
     await list.calls[1]!.fail("away");
     expect([list.shown, list.isLoaded, list.problem]).toEqual(["a b", true, "away"]);
+  });
+
+  it("are followed by another when the later one failed", async () => {
+    const list = started();
+    tell({ type: "list.changed" });
+    void list.load();
+    await list.calls[1]!.fail("away");
+    await list.calls[0]!.answer("old");
+    await vi.advanceTimersByTimeAsync(100);
+    await list.calls[2]!.answer("new");
+    expect([list.shown, list.problem]).toEqual(["new", ""]);
+  });
+
+  it("that failed leave nothing out of the next look", async () => {
+    const list = await loaded();
+    tell({ type: "list.changed" });
+    await vi.advanceTimersByTimeAsync(100);
+    await list.calls[1]!.fail("away");
+    tell({ type: "item.changed", id: "a" });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(list.caughtUp).toEqual([]);
+    await list.calls[2]!.answer("new a b");
+    expect(list.shown).toBe("new a b");
+  });
+
+  it("of some items are done again with the next ones when they failed", async () => {
+    const list = await loaded();
+    list.isAway = true;
+    tell({ type: "item.changed", id: "a" });
+    await vi.advanceTimersByTimeAsync(100);
+    list.isAway = false;
+    tell({ type: "item.changed", id: "b" });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(list.caughtUp).toEqual([["a"], ["a", "b"]]);
   });
 
   it("are of no use to another list", async () => {

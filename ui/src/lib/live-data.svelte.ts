@@ -94,7 +94,10 @@ export abstract class LiveData<R> {
       this.problem = "";
       this.isLoaded = true;
     } catch (error) {
-      if (reading > this.settled) this.onError(error);
+      if (reading <= this.settled) return;
+      // What it was to bring is missing still, and no answer that began before has it.
+      this.isStale = true;
+      this.onError(error);
     }
   }
 
@@ -147,7 +150,9 @@ export abstract class LiveData<R> {
     try {
       await this.catchUp(ids);
     } catch (error) {
-      if (counts()) this.onError(error);
+      if (!counts()) return;
+      ids.forEach((id) => this.changed.add(id));
+      this.onError(error);
     }
   }
 

@@ -38,10 +38,13 @@ class Labels {
   /** Reads them, and again when media change, until the answer is called. */
   follow(): () => void {
     void this.load();
-    const stop = live.on(["media.created", "media.updated", "media.deleted"], () => this.soon());
+    const stops = [
+      live.on(["media.created", "media.updated", "media.deleted"], () => this.soon()),
+      live.onReset(() => this.soon()),
+    ];
     return () => {
       clearTimeout(this.timer);
-      stop();
+      stops.forEach((stop) => stop());
     };
   }
 

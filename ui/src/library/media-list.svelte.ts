@@ -100,7 +100,8 @@ export class MediaList extends LiveList<Media, Cursor> {
       const item = await ok(api.GET("/api/v1/media/{media_id}", { params: { path: { media_id: id } } }));
       if (counts()) this.put(item);
     } catch (error) {
-      if (error instanceof Problem && error.status === 404) this.remove(id);
+      if (!(error instanceof Problem && error.status === 404)) throw error;
+      this.remove(id);
     }
   }
 
