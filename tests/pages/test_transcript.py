@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,23 @@ def test_it_is_followed_word_by_word_and_read_with_the_keyboard(
     expect(doubtful).not_to_have_class(re.compile("unsure"))
     page.reload()
     expect(doubtful).not_to_have_class(re.compile("unsure"))
+
+
+def test_it_is_in_the_language_that_is_spoken(
+    server: Running, talk: Callable[..., str], visit: Visit
+) -> None:
+    """For screen readers, spelling and hyphens; a page in English is about any language."""
+    mixed = said((ADA, "Guten Morgen zusammen."), (BOB, "\u05e9\u05dc\u05d5\u05dd"))
+    first, second = mixed.segments
+    mixed = replace(mixed, language="de", segments=[first, replace(second, language="he")])
+    page = visit(server, f"/watch/{talk(mixed)}")
+    german, hebrew = segment(page, 0).locator(".text"), segment(page, 1).locator(".text")
+    expect(german).to_have_attribute("lang", "de")
+    expect(hebrew).to_have_attribute("lang", "he")
+    expect(german).to_have_css("direction", "ltr")
+    expect(hebrew).to_have_css("direction", "rtl")
+    assert page.evaluate("document.documentElement.lang") == "en"
+    expect(edit(page, 1)).to_have_attribute("lang", "he")
 
 
 def test_words_are_found_and_replaced_as_one_change(

@@ -13,6 +13,8 @@ export interface Segment {
   start: number;
   end: number;
   speaker: string | null;
+  /** What it is spoken in, for those who read it aloud; undefined where nobody knows. */
+  language?: string | undefined;
   text: string;
   words: Spoken[];
   /** A text that came without times: it can be read, and nothing else. */
@@ -45,12 +47,12 @@ const LINGER_SECONDS = 0.6;
 /** So many segments may begin while somebody goes on talking. */
 const AT_ONCE = 8;
 
-type Given = Pick<Transcript, "text" | "segments" | "words">;
+type Given = Pick<Transcript, "text" | "segments" | "words"> & { language?: string | null };
 
 /** As the server does it, a word is in the segment that it names, else in the last one that has begun. */
 export function segmentsOf(given: Given): Segment[] {
-  const segments = given.segments.map(segmentOf);
-  if (!segments.length) return bareSegments(given.text);
+  const segments = given.segments.map((each) => segmentOf(each, given.language));
+  if (!segments.length) return bareSegments(given);
   segments.sort((one, other) => one.start - other.start);
   const named = new Map(segments.map((each) => [each.id, each]));
   let at = 0;
@@ -67,20 +69,20 @@ export function segmentsOf(given: Given): Segment[] {
   return segments;
 }
 
-function segmentOf(segment: TranscriptSegment): Segment {
+function segmentOf(segment: TranscriptSegment, language: string | null | undefined): Segment {
   const { id, start, end, text } = segment;
-  return { id, start, end, text, speaker: segment.speaker ?? null, words: [] };
+  return { id, start, end, text, speaker: segment.speaker ?? null, language: segment.language ?? language ?? undefined, words: [] };
 }
 
 function spokenOf(word: TranscriptWord): Spoken {
   return { start: word.start, end: word.end, text: word.word, confidence: word.confidence };
 }
 
-function bareSegments(text: string): Segment[] {
+function bareSegments({ text, language }: Given): Segment[] {
   const paragraphs = text.split("\n").filter((each) => each.trim());
   return paragraphs.map((each, at) => ({
     ...{ id: `text-${at}`, start: 0, end: 0, speaker: null },
-    ...{ text: each, words: [], bare: true },
+    ...{ text: each, language: language ?? undefined, words: [], bare: true },
   }));
 }
 
@@ -172,6 +174,7 @@ function isSame(one: Segment, other: Segment): boolean {
   return (
     one.text === other.text &&
     one.speaker === other.speaker &&
+    one.language === other.language &&
     one.start === other.start &&
     one.end === other.end &&
     one.words.length === other.words.length &&
