@@ -21,7 +21,7 @@ from rushes.storage.local import LocalStorage
 from small_library import silent
 
 SEEDED = 6
-Damage = Callable[[BackupDir, Path], None]
+Damage = Callable[[BackupDir, Path], object]
 
 
 @pytest.fixture(scope="module")
